@@ -104,6 +104,26 @@ pub(crate) fn planned(subject: &str, after: &[usize]) -> PlannedTask {
     }
 }
 
+/// Returns what a client tells a hook about an agent in the lead's process.
+pub(crate) fn hook_payload(project: &TempProject, event: &str, session: &str, name: &str) -> Value {
+    json!({
+        "session_id": session,
+        "transcript_path": project.home().join("transcript.jsonl"),
+        "cwd": project.folder(),
+        "hook_event_name": event,
+        "agent_id": format!("a{name}-0123456789abcdef"),
+        "agent_type": name,
+    })
+}
+
+/// Returns the sorted names of the teammates in a state.
+pub(crate) fn teammates(state: &Value) -> Vec<&str> {
+    let rows = list(&state["teammates"]);
+    let mut names: Vec<&str> = rows.map(|row| text(&row["name"])).collect();
+    names.sort_unstable();
+    names
+}
+
 /// Returns the command of a workload, not started yet.
 pub(crate) fn workload(workloads: &Path, project: &TempProject, words: &[&str]) -> Command {
     let mut command = Command::new(workloads);

@@ -15,8 +15,10 @@ use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 
 use super::{Bench, Row, TASKS, WORKERS, median};
 use crate::fixture;
-use crate::product::{Finished, TempProject, files, list, on_path, text, words};
+use crate::product::{Finished, TempProject, files, list, on_path, words};
 
+/// The session of the client.
+const SESSION: &str = "0f2b8c1e-5d3a-4a57-9a8e-2f4f7d1c6b90";
 /// Teammates in a full state.
 const AGENTS: usize = 10;
 /// Hooks that are started together.
@@ -114,14 +116,7 @@ fn hook(bench: &Bench, project: &TempProject, number: usize) -> Result<Started> 
     let mut command = bench.product.command(project, ["hook", "SubagentStart"]);
     // An agent of a client's session is not in a team of teamster.
     command.env_remove("TEAMSTER_TEAM");
-    let payload = json!({
-        "session_id": "0f2b8c1e-5d3a-4a57-9a8e-2f4f7d1c6b90",
-        "transcript_path": project.home().join("transcript.jsonl"),
-        "cwd": project.folder(),
-        "hook_event_name": "SubagentStart",
-        "agent_id": format!("aw{number}-00112233445566{number:02}"),
-        "agent_type": format!("w{number}"),
-    });
+    let payload = fixture::hook_payload(project, "SubagentStart", SESSION, &format!("w{number}"));
     Started::new(command, Some(payload.to_string()))
 }
 
@@ -142,10 +137,7 @@ fn state(project: &TempProject) -> Result<Value> {
 /// Checks that there is one row for each agent, and nothing left beside the state: the result must also be correct.
 fn check_roster(project: &TempProject, when: &str) -> Result<()> {
     let state = state(project)?;
-    let mut names: Vec<&str> = list(&state["teammates"])
-        .map(|row| text(&row["name"]))
-        .collect();
-    names.sort_unstable();
+    let names = fixture::teammates(&state);
     let expected: Vec<String> = (0..AGENTS).map(|number| format!("w{number}")).collect();
     ensure!(names == expected, "{when} the roster is {names:?}");
     let mut others = files(&project.folder().join(".bkit"), &[""])?;

@@ -13,7 +13,7 @@ use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{Case, Fault, Run, Struck, Target};
-use crate::fixture;
+use crate::fixture::{self, teammates};
 use crate::product::{Finished, Product, TempProject, check, list, text, words};
 
 /// The time limit for a hook, whatever happens to it or to others.
@@ -168,7 +168,7 @@ impl HookCase {
         let is_good = next.code() == Some(0) && next.json().is_some();
         check!(found, is_good => "the next hook failed: {end}, {stdout:?}");
         check!(found, took <= WITHIN => "the next hook took {took:?}");
-        let row = after.sessions.get(NEXT_SESSION).map(names);
+        let row = after.sessions.get(NEXT_SESSION).map(teammates);
         let has_row = row.is_some_and(|names| names.contains(&NEXT_NAME));
         check!(found, has_row => "the next hook's row is not there");
         let left = after.leftovers.iter();
@@ -207,7 +207,7 @@ impl HookCase {
         let is = shown_as(NAME);
         let mut expected: Vec<&str> = is.map(|_| NAME).into_iter().collect();
         expected.extend(others);
-        let names = names(state);
+        let names = teammates(state);
         ensure!(names == expected, "the roster is {names:?}");
         let are_spawning = others.iter().all(|name| shown_as(name) == Some("spawning"));
         let is_same = state["enabled"] == true && are_spawning;
@@ -252,14 +252,7 @@ fn call(
 
 /// Writes the client's payload about an agent in the lead's process.
 fn payload(project: &TempProject, event: &str, session: &str, name: &str) -> Result<PathBuf> {
-    let payload = json!({
-        "session_id": session,
-        "transcript_path": project.home().join("transcript.jsonl"),
-        "cwd": project.folder(),
-        "hook_event_name": event,
-        "agent_id": format!("a{name}-0123456789abcdef"),
-        "agent_type": name,
-    });
+    let payload = fixture::hook_payload(project, event, session, name);
     let file = project.root().join(format!("payload-{event}-{name}.json"));
     std::fs::write(&file, payload.to_string())?;
     Ok(file)
@@ -341,12 +334,4 @@ impl States {
             }
         }
     }
-}
-
-/// Returns the sorted names of the teammates in a state.
-fn names(state: &Value) -> Vec<&str> {
-    let rows = list(&state["teammates"]);
-    let mut names: Vec<&str> = rows.map(|row| text(&row["name"])).collect();
-    names.sort_unstable();
-    names
 }
