@@ -38,29 +38,16 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long the lab's script waits for the end of a scene, in seconds.
 const SCRIPT: &str = "180";
 
-/// What the model does in a scene, and what happens meanwhile.
-#[derive(Clone, Copy)]
-struct NativeScene {
-    name: &'static str,
-    scenario: fn(bool) -> Value,
-    play: fn(&LabSession) -> Result<()>,
-}
+/// A scene: its name, what the model does in it, and what happens meanwhile.
+type NativeScene = (
+    &'static str,
+    fn(bool) -> Value,
+    fn(&LabSession) -> Result<()>,
+);
 
-const DEATHS: NativeScene = NativeScene {
-    name: "deaths",
-    scenario: scenario::deaths,
-    play: deaths,
-};
-const WORDS: NativeScene = NativeScene {
-    name: "words",
-    scenario: scenario::words,
-    play: what_is_said,
-};
-const FAILURE: NativeScene = NativeScene {
-    name: "failure",
-    scenario: scenario::failure,
-    play: failure,
-};
+const DEATHS: NativeScene = ("deaths", scenario::deaths, deaths);
+const WORDS: NativeScene = ("words", scenario::words, what_is_said);
+const FAILURE: NativeScene = ("failure", scenario::failure, failure);
 
 /// Returns every scene with every version of the client that supports it.
 pub(super) fn runs() -> impl Iterator<Item = RealRun> {
@@ -79,18 +66,18 @@ pub(super) fn runs() -> impl Iterator<Item = RealRun> {
     versions.into_iter().flat_map(move |clients| {
         scenes.into_iter().map(move |(place, mode, scene)| {
             let version = clients[0].trim_start_matches("claude-");
-            let name = format!("{NAME}-{version}-{place}-{}", scene.name);
-            RealRun::new(name, clients, move |lab| start(lab, version, mode, &scene))
+            let name = format!("{NAME}-{version}-{place}-{}", scene.0);
+            RealRun::new(name, clients, move |lab| start(lab, version, mode, scene))
         })
     })
 }
 
-fn start(lab: &Lab, version: &str, mode: &str, scene: &NativeScene) -> Result<Report> {
+fn start(lab: &Lab, version: &str, mode: &str, scene: NativeScene) -> Result<Report> {
+    let (_, scenario, play) = scene;
     let settings = install_hooks(lab)?;
     let file = lab.path("scene.json");
     let has_team_tool = version == "2.1.177";
-    let scenario = (scene.scenario)(has_team_tool);
-    std::fs::write(&file, serde_json::to_vec_pretty(&scenario)?)?;
+    std::fs::write(&file, format!("{:#}", scenario(has_team_tool)))?;
     // The lab names a scenario by its path below its own folder.
     let depth = lab.folder.join("scenarios").components().count();
     let path = file.with_extension("").display().to_string();
@@ -113,7 +100,7 @@ fn start(lab: &Lab, version: &str, mode: &str, scene: &NativeScene) -> Result<Re
             let variables = [("SETTINGS", &*settings), ("XENV", &log), ("SECS", SCRIPT)];
             lab.run("claude-team", &[version, mode, &path], &variables)
         });
-        let played = (scene.play)(&stage);
+        let played = play(&stage);
         // The other runs judge what a session leaves when it ends normally.
         let judge = looks.end();
         let _ = std::fs::write(session.join(scenario::END_FILE), "{}");
