@@ -82,6 +82,15 @@ pub(crate) fn table_line(columns: &str, cells: &[String]) -> String {
     cells.join(", ")
 }
 
+/// Returns the sorted names in a folder, none if it does not exist.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort_unstable();
+    names
+}
+
 /// Returns the sorted files at and below these names.
 pub(crate) fn files(root: &Path, names: &[&str]) -> Result<Vec<String>> {
     let mut found = Vec::new();

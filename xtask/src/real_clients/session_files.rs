@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::product::{list, text};
+use crate::product::{self, list, text};
 
 /// The state that teamster shows to viewers, below the project of a session.
 pub(super) const STATE: &str = ".bkit/agent-state.json";
@@ -16,12 +16,10 @@ pub(super) fn read_json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// Returns the sorted names in a folder, none if it does not exist.
+/// Returns the sorted names in a folder except hidden ones, which are not complete yet.
 pub(super) fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
-    names.sort();
+    let mut names = product::names(folder);
+    names.retain(|name| !name.starts_with('.'));
     names
 }
 
