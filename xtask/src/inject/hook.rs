@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Case, Fault, Run, Struck, Target};
 use crate::fixture::{self, teammates};
-use crate::product::{Finished, Product, TempProject, check, list, text, words};
+use crate::product::{self, Finished, Product, TempProject, check, list, text, words};
 
 /// The time limit for a hook, whatever happens to it or to others.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -299,17 +299,15 @@ impl States {
     }
 
     fn read_folder(&mut self, folder: &Path) -> Result<()> {
-        for entry in std::fs::read_dir(folder).into_iter().flatten() {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if USUAL.contains(&name.as_ref()) {
+        for name in product::names(folder) {
+            if USUAL.contains(&name.as_str()) {
                 continue;
             }
-            if name.starts_with('.') || path.extension().is_none_or(|end| end != "json") {
-                self.leftovers.push(name.into_owned());
+            if name.starts_with('.') || name.strip_suffix(".json").is_none() {
+                self.leftovers.push(name);
                 continue;
             }
-            match serde_json::from_slice::<Value>(&std::fs::read(&path)?) {
+            match serde_json::from_slice::<Value>(&std::fs::read(folder.join(&name))?) {
                 Ok(state) => {
                     let fields = state.as_object().into_iter().flat_map(|o| o.keys());
                     let fields: Vec<&str> = fields.map(String::as_str).collect();

@@ -96,11 +96,7 @@ pub(super) fn check_client_log(session: &Path, report: &mut Report) -> Result<()
     let mut entries = 0;
     let folder = session.join("home/.claude/projects");
     let mut transcripts = files(&folder, &[""]).unwrap_or_default();
-    transcripts.retain(|name| {
-        Path::new(name)
-            .extension()
-            .is_some_and(|end| end == "jsonl")
-    });
+    transcripts.retain(|name| name.strip_suffix(".jsonl").is_some());
     for name in transcripts {
         for line in std::fs::read_to_string(folder.join(&name))?.lines() {
             let entry: Value = serde_json::from_str(line).unwrap_or_default();
