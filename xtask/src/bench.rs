@@ -28,20 +28,7 @@ const TOLERANCE: f64 = 1.5;
 const TASKS: usize = 1_000;
 const WORKERS: usize = 100;
 
-/// How much is measured: everything, or only enough to see that it works.
-#[derive(Clone, Copy, Debug)]
-struct Size {
-    quick: bool,
-}
-
-impl Size {
-    /// Returns the full or the quick one of two sizes.
-    fn of<T>(self, full: T, quick: T) -> T {
-        if self.quick { quick } else { full }
-    }
-}
-
-type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
+type Group = (&'static str, fn(&Bench) -> Result<Vec<Row>>);
 
 /// The groups of rows, which can be measured separately.
 const GROUPS: [Group; 11] = [
@@ -62,11 +49,11 @@ const GROUPS: [Group; 11] = [
 /// document as soon as they are measured.
 pub(crate) fn run(quick: bool, check: bool, only: &[String], limits: &[String]) -> Result<()> {
     check_names("group", only, &GROUPS.map(|(name, _)| name))?;
-    let programs = Programs::build()?;
+    let bench = Bench::build(quick)?;
     let mut rows = Vec::new();
     for (name, measure) in GROUPS {
         if is_wanted(name, only) {
-            let measured = measure(&programs, Size { quick })?;
+            let measured = measure(&bench)?;
             if !quick && limits.is_empty() {
                 let (stamp, table) = (docs::stamp(), markdown(&measured));
                 let text = format!("Measured on {stamp}.\n\n{table}");
@@ -102,24 +89,32 @@ fn tighten(rows: &mut [Row], limit: &str) -> Result<()> {
     Ok(())
 }
 
-/// The programs that are measured, all of them release builds.
-struct Programs {
+/// The programs that are measured, all of them release builds, and how much is measured.
+struct Bench {
+    /// Whether only enough is measured to see that it works.
+    quick: bool,
     product: Product,
     /// The program with the workloads that use the library.
     workloads: PathBuf,
     floor: PathBuf,
 }
 
-impl Programs {
-    fn build() -> Result<Self> {
+impl Bench {
+    fn build(quick: bool) -> Result<Self> {
         // Static, like the product; the flag applies only to this program.
         let floor = "rustc --quiet --release --package floor -- -C target-feature=+crt-static";
         must(&mut cargo(floor))?;
         Ok(Self {
+            quick,
             product: Product::build()?,
             workloads: build_workloads()?,
             floor: target().join("release/floor"),
         })
+    }
+
+    /// Returns the full or the quick one of two sizes.
+    fn size<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
     }
 
     /// Returns the figures of a workload.
@@ -194,17 +189,11 @@ struct Row {
 impl Row {
     /// Returns a row without a limit. A ratio that is not a number means that the other side is not installed on this
     /// machine.
-    fn new(
-        key: &'static str,
-        what: impl Into<String>,
-        against: impl Into<String>,
-        ratio: f64,
-        times: String,
-    ) -> Self {
+    fn new(key: &'static str, what: &str, against: &str, ratio: f64, times: String) -> Self {
         Self {
             key,
-            what: what.into(),
-            against: against.into(),
+            what: what.to_owned(),
+            against: against.to_owned(),
             ratio,
             limit: None,
             times,
@@ -222,13 +211,7 @@ impl Row {
     }
 
     /// Returns the ratio of two times in seconds.
-    fn of_times(
-        key: &'static str,
-        what: impl Into<String>,
-        against: impl Into<String>,
-        one: f64,
-        other: f64,
-    ) -> Self {
+    fn of_times(key: &'static str, what: &str, against: &str, one: f64, other: f64) -> Self {
         let times = format!("{:.2} ms : {:.2} ms", one * 1e3, other * 1e3);
         Self::new(key, what, against, one / other, times)
     }
@@ -236,17 +219,24 @@ impl Row {
     /// Returns the used part of a limit, both in the same unit; it may be at most 1.
     fn of_limit(
         key: &'static str,
-        what: impl Into<String>,
+        what: &str,
         (value, limit): (f64, f64),
         unit: &str,
         times: String,
     ) -> Self {
-        Self::new(key, what, format!("{limit} {unit}"), value / limit, times).at_most(1.0)
+        let against = format!("{limit} {unit}");
+        Self::new(key, what, &against, value / limit, times).at_most(1.0)
     }
 
     /// Returns the used part of a memory limit, in MB.
-    fn of_memory(key: &'static str, what: impl Into<String>, value: f64, limit: f64) -> Self {
+    fn of_memory(key: &'static str, what: &str, value: f64, limit: f64) -> Self {
         Self::of_limit(key, what, (value, limit), "MB", format!("{value:.1} MB"))
+    }
+
+    /// Returns the used part of an allowed share of one core.
+    fn of_share(key: &'static str, what: &str, share: f64, allowed: f64, times: String) -> Self {
+        let against = format!("{:.1} % of a core", allowed * 100.0);
+        Self::new(key, what, &against, share / allowed, times).at_most(1.0)
     }
 
     fn is_within(&self, tolerance: f64) -> bool {

@@ -251,7 +251,7 @@ fn check_dependencies() -> Result<()> {
 /// Prints the results and fails on any violation.
 fn judge(tallies: &[Tally]) -> Result<()> {
     for tally in tallies {
-        println!("{}", tally.line());
+        println!("  {}", tally.line());
     }
     let violations = tallies.iter().flat_map(|tally| tally.violations.clone());
     let violations: Vec<String> = violations.collect();
@@ -270,15 +270,12 @@ fn judge(tallies: &[Tally]) -> Result<()> {
 
 fn races() -> Result<()> {
     let product = Product::build()?;
-    for (what, races) in [
-        ("tasks", race::for_tasks(&product, RACES, RACE_TASKS)?),
-        (
-            "stale locks",
-            race::for_stale_locks(&product, RACES, RACE_TASKS)?,
-        ),
+    for races in [
+        race::for_tasks(&product, RACES, RACE_TASKS)?,
+        race::for_stale_locks(&product, RACES, RACE_TASKS)?,
     ] {
-        println!("{}", races.line(what));
-        let failure = races.failure(what);
+        println!("  {}", races.line());
+        let failure = races.failure();
         ensure!(failure.is_none(), "{}", failure.unwrap_or_default());
     }
     Ok(())

@@ -32,6 +32,9 @@ struct Figures {
     fragments: Vec<String>,
 }
 
+/// Reads one number of a part.
+type Figure = fn(&Figures) -> usize;
+
 /// Prints the statistics of the source, after those of an earlier commit if one is given; with `list` each place.
 pub(crate) fn run(list: bool, before: Option<&str>) -> Result<()> {
     if let Some(commit) = before {
@@ -42,18 +45,11 @@ pub(crate) fn run(list: bool, before: Option<&str>) -> Result<()> {
             command.current_dir(workspace()).args(words);
             command
         };
-        must(
-            git(&["archive", "--output"])
-                .arg(&archive)
-                .args([commit, "--"])
-                .args(["crates", "tests", "xtask", "ARCHITECTURE.md"]),
-        )?;
-        must(
-            Command::new("tar")
-                .arg("-xf")
-                .arg(&archive)
-                .current_dir(place.root()),
-        )?;
+        let parts = ["crates", "tests", "xtask", "ARCHITECTURE.md"];
+        let mut pack = git(&["archive", "--output"]);
+        must(pack.arg(&archive).args([commit, "--"]).args(parts))?;
+        let mut unpack = Command::new("tar");
+        must(unpack.arg("-xf").arg(&archive).current_dir(place.root()))?;
         let about = Finished::checked(&mut git(&["log", "-1", "--format=%h, %as, %s", commit]))?;
         println!("Before ({})\n", about.stdout.trim());
         show(place.root(), list)?;
@@ -94,44 +90,48 @@ fn show(tree: &Path, list: bool) -> Result<()> {
             parts[part].read(&format!("{folder}/{name}"), &code);
         }
     }
-    let row = |what: &str, figure: &dyn Fn(&Figures) -> usize| {
+    let names = ["product", "tests", "xtask"];
+    let [product, tests, xtask] = names;
+    println!("{:<34} {product:>8} {tests:>8} {xtask:>8} {:>8}", "", "all");
+    let short = format!("files under {SHORT} lines");
+    let rows: [(&str, Figure); 6] = [
+        ("lines", |part| part.lines),
+        ("lines of code", |part| part.code),
+        ("Rust files", |part| part.files),
+        (&short, |part| part.short),
+        ("names of more than one type", |part| {
+            part.shared_names().count()
+        }),
+        ("doc comments that are fragments", |part| {
+            part.fragments.len()
+        }),
+    ];
+    for (what, figure) in rows {
         let each = parts.each_ref().map(figure);
         let [product, tests, xtask] = each;
         let all: usize = each.iter().sum();
         println!("{what:<34} {product:>8} {tests:>8} {xtask:>8} {all:>8}");
-    };
-    let [product, tests, xtask, all] = ["product", "tests", "xtask", "all"];
-    println!("{:<34} {product:>8} {tests:>8} {xtask:>8} {all:>8}", "");
-    row("lines", &|part| part.lines);
-    row("lines of code", &|part| part.code);
-    row("Rust files", &|part| part.files);
-    row(&format!("files under {SHORT} lines"), &|part| part.short);
-    row("names of more than one type", &|part| {
-        part.shared_names().count()
-    });
-    row("doc comments that are fragments", &|part| {
-        part.fragments.len()
-    });
+    }
     let architecture = std::fs::read_to_string(tree.join("ARCHITECTURE.md")).unwrap_or_default();
     for (journey, hops) in journeys(&architecture) {
         println!("files on the way of {journey}: {hops}");
     }
-    for (name, part) in [product, tests, xtask].iter().zip(&parts) {
-        let names = part.shared_names();
-        let names: Vec<_> = names
+    for (name, part) in names.iter().zip(&parts) {
+        let shared = part.shared_names();
+        let shared: Vec<_> = shared
             .map(|(name, at)| format!("{name} {}", at.len()))
             .collect();
-        if !names.is_empty() {
-            let names = names.join(", ");
-            println!("\nNames of more than one type in {name}: {names}.");
+        if !shared.is_empty() {
+            let shared = shared.join(", ");
+            println!("\nNames of more than one type in {name}: {shared}.");
         }
         if list {
             for (name, places) in part.shared_names() {
                 println!("{name}: {}", places.join(", "));
             }
-            part.fragments
-                .iter()
-                .for_each(|fragment| println!("{fragment}"));
+            for fragment in &part.fragments {
+                println!("{fragment}");
+            }
         }
     }
     Ok(())

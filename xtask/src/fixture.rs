@@ -15,7 +15,7 @@ use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::task::NewTask;
 use teamster_types::team::{NewMember, NewTeam};
 
-use crate::product::{Finished, Product, TEAM, TempProject, list, text, wait_for, words};
+use crate::product::{Finished, Product, TEAM, TempProject, list, text, wait_until, words};
 pub(crate) use workload::{claim, receive, send, team, worker};
 
 /// How many tasks one import creates.
@@ -63,17 +63,17 @@ pub(crate) fn create_team_in(
 
 /// Makes a project a repository with one commit.
 pub(crate) fn create_repository(project: &TempProject) -> Result<()> {
-    for line in [
-        "init --quiet --initial-branch main",
-        "config user.name Check",
-        "config user.email check@localhost",
-        "commit --quiet --allow-empty --message Begin",
-    ] {
-        let mut git = Command::new("git");
-        project.enter(&mut git);
-        Finished::checked(git.args(words(line)))?;
-    }
-    Ok(())
+    git(project, "init --quiet --initial-branch main")?;
+    git(project, "config user.name Check")?;
+    git(project, "config user.email check@localhost")?;
+    git(project, "commit --quiet --allow-empty --message Begin")
+}
+
+/// Runs git in a project; an error unless it succeeds.
+pub(crate) fn git(project: &TempProject, line: &str) -> Result<()> {
+    let mut git = Command::new("git");
+    project.enter(&mut git);
+    Finished::checked(git.args(words(line))).map(drop)
 }
 
 /// Creates tasks without dependencies.
@@ -102,6 +102,26 @@ pub(crate) fn planned(subject: &str, after: &[usize]) -> PlannedTask {
         },
         after: after.to_vec(),
     }
+}
+
+/// Returns what a client tells a hook about an agent in the lead's process.
+pub(crate) fn hook_payload(project: &TempProject, event: &str, session: &str, name: &str) -> Value {
+    json!({
+        "session_id": session,
+        "transcript_path": project.home().join("transcript.jsonl"),
+        "cwd": project.folder(),
+        "hook_event_name": event,
+        "agent_id": format!("a{name}-0123456789abcdef"),
+        "agent_type": name,
+    })
+}
+
+/// Returns the sorted names of the teammates in a state.
+pub(crate) fn teammates(state: &Value) -> Vec<&str> {
+    let rows = list(&state["teammates"]);
+    let mut names: Vec<&str> = rows.map(|row| text(&row["name"])).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Returns the command of a workload, not started yet.
@@ -151,6 +171,21 @@ pub(crate) fn drain(
     Ok((ids, start.elapsed()))
 }
 
+/// Starts a worker process and returns its id.
+pub(crate) fn start_worker(
+    product: &Product,
+    project: &TempProject,
+    number: usize,
+    provider: &str,
+    options: &[&str],
+) -> Result<u32> {
+    let line = format!("worker start --json --name {} --provider", worker(number)?);
+    let mut start = product.command(project, words(&line));
+    let started = Finished::checked(start.arg(provider).args(options))?.json();
+    let pid = started.and_then(|started| started["pid"].as_u64());
+    Ok(u32::try_from(pid.context("a worker printed no pid")?)?)
+}
+
 /// A team of real worker processes in a separate repository. All of them are stopped on drop.
 pub(crate) struct WorkerTeam<'a> {
     product: &'a Product,
@@ -195,12 +230,8 @@ impl<'a> WorkerTeam<'a> {
     /// Starts workers until there are this many.
     pub(crate) fn grow(&mut self, workers: usize, provider: &str) -> Result<()> {
         for number in self.pids.len() + 1..=workers {
-            let line = format!("worker start --json --name {} --provider", worker(number)?);
-            let mut start = self.product.command(&self.project, words(&line));
-            let started = Finished::checked(start.arg(provider))?.json();
-            let pid = started.and_then(|started| started["pid"].as_u64());
-            let pid = pid.and_then(|pid| u32::try_from(pid).ok());
-            self.pids.push(pid.context("a worker printed no pid")?);
+            let pid = start_worker(self.product, &self.project, number, provider, &[])?;
+            self.pids.push(pid);
         }
         Ok(())
     }
@@ -225,7 +256,7 @@ impl<'a> WorkerTeam<'a> {
 
     /// Waits until a condition holds.
     pub(crate) fn until(&self, what: &str, holds: impl Fn(&Self) -> Result<bool>) -> Result<()> {
-        wait_for(what, LONG, || Ok(holds(self)?.then_some(())))
+        wait_until(what, LONG, || holds(self))
     }
 
     /// Returns the heartbeats of all workers.
@@ -306,11 +337,11 @@ pub(crate) fn fill_journal(
 pub(crate) fn until_quiet(store: &dyn Store, span: Duration) -> Result<()> {
     let team = team()?;
     let mut last = (store.position(&team)?, Instant::now());
-    wait_for("the journal becomes quiet", LONG, || {
+    wait_until("the journal becomes quiet", LONG, || {
         let position = store.position(&team)?;
         if position != last.0 {
             last = (position, Instant::now());
         }
-        Ok((last.1.elapsed() >= span).then_some(()))
+        Ok(last.1.elapsed() >= span)
     })
 }

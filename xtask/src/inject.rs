@@ -10,15 +10,16 @@ mod store;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::product::{Finished, Product, TempProject, check, words};
+use crate::product::{Finished, Product, TempProject, check, table_line, words};
 
 /// The errors that are injected into each call.
 const ERRORS: [&str; 4] = ["ENOSPC", "EIO", "EACCES", "EINTR"];
@@ -62,7 +63,8 @@ impl Point {
 
 /// A prepared project and the call that gets the fault.
 #[derive(Debug)]
-struct Case {
+struct Case<'a> {
+    product: &'a Product,
     project: TempProject,
     words: Vec<String>,
     /// The file that the call reads from its standard input.
@@ -71,9 +73,10 @@ struct Case {
     token: String,
 }
 
-impl Case {
-    fn new(project: TempProject, line: &str) -> Self {
+impl<'a> Case<'a> {
+    fn new(product: &'a Product, project: TempProject, line: &str) -> Self {
         Self {
+            product,
             project,
             words: words(line).into_iter().map(str::to_owned).collect(),
             input: None,
@@ -84,10 +87,9 @@ impl Case {
 
 /// A call with a fault, after its end.
 struct Struck<'a> {
-    product: &'a Product,
-    case: &'a Case,
+    case: &'a Case<'a>,
     fault: Fault,
-    point: Point,
+    point: &'a Point,
     finished: Finished,
     /// The trace line of the call that was hit, or `None` when it was never reached.
     hit: Option<String>,
@@ -99,7 +101,7 @@ trait Target: Sync {
     fn name(&self) -> (&'static str, bool);
 
     /// Makes a project in which the operation can be performed once.
-    fn prepare(&self, product: &Product) -> Result<Case>;
+    fn prepare<'a>(&self, product: &'a Product) -> Result<Case<'a>>;
 
     /// Applies the rules to a call that got a fault.
     fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()>;
@@ -109,47 +111,47 @@ trait Target: Sync {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// The operation, as a command line.
-    pub(crate) operation: &'static str,
+    operation: &'static str,
     /// How many names of system calls it uses.
-    pub(crate) names: usize,
+    names: usize,
     /// How many system calls an undisturbed run makes.
-    pub(crate) calls: usize,
+    calls: usize,
     /// Runs with a fault.
     pub(crate) tried: usize,
     /// Runs whose fault was reached.
     pub(crate) hit: usize,
     /// Runs after which the operation had happened.
-    pub(crate) happened: usize,
+    happened: usize,
     /// Runs after which it had not.
-    pub(crate) did_not: usize,
+    did_not: usize,
     /// Runs that succeeded, but whose effect readers saw only after the next write.
-    pub(crate) late: usize,
+    late: usize,
     /// The longest time that the next operation took.
-    pub(crate) slowest_next: Duration,
+    slowest_next: Duration,
     /// Broken rules, each with the place of the fault.
     pub(crate) violations: Vec<String>,
 }
 
 impl Tally {
-    /// The columns of a table: the name, the [`Tally::cells`], the slowest next operation, and the violations.
+    /// The columns of a table.
     pub(crate) const COLUMNS: &str = "operation | names | calls | tried | hit | happened | did not | seen late | \
         longest next operation | violations";
 
-    pub(crate) fn cells(&self) -> [usize; 7] {
+    /// Returns the cells of its row.
+    pub(crate) fn cells(&self) -> Vec<String> {
         let (happened, did_not, late) = (self.happened, self.did_not, self.late);
         let (names, calls, tried) = (self.names, self.calls, self.tried);
-        [names, calls, tried, self.hit, happened, did_not, late]
+        let counts = [names, calls, tried, self.hit, happened, did_not, late];
+        let mut row = vec![format!("`{}`", self.operation)];
+        row.extend(counts.map(|count| count.to_string()));
+        row.push(format!("{} ms", self.slowest_next.as_millis()));
+        row.push(self.violations.len().to_string());
+        row
     }
 
-    /// Returns one line for a terminal.
+    /// Returns the row in one line.
     pub(crate) fn line(&self) -> String {
-        let [names, calls, tried, hit, happened, did_not, late] = self.cells();
-        let (next, violations) = (self.slowest_next.as_millis(), self.violations.len());
-        format!(
-            "  {:<28} {calls:>3} calls of {names:>2} names: {tried:>4} tried, {hit:>4} hit, {happened:>4} happened, \
-             {did_not:>4} did not, {late:>2} seen late, next ≤ {next:>4} ms, {violations} violations",
-            self.operation
-        )
+        table_line(Self::COLUMNS, &self.cells())
     }
 
     fn add(&mut self, run: Run) {
@@ -198,7 +200,7 @@ fn inject_into(
     faults: &[Fault],
     coverage: Coverage,
 ) -> Result<Tally> {
-    let counts = count_calls(product, &target.prepare(product)?)?;
+    let counts = count_calls(&target.prepare(product)?)?;
     let points = counts.iter().flat_map(|(call, count)| {
         let point = |n| Point {
             call: call.clone(),
@@ -253,7 +255,7 @@ fn try_at(product: &Product, target: &dyn Target, point: &Point, fault: Fault) -
     let (mut run, mut hit) = (Run::default(), String::new());
     let mut strike = || -> Result<()> {
         let case = target.prepare(product)?;
-        let struck = disturb(product, &case, point, fault)?;
+        let struck = disturb(&case, point, fault)?;
         run.hit = struck.hit.is_some();
         hit = struck.hit.clone().unwrap_or_default();
         if fault == Fault::Kill && !run.hit {
@@ -274,8 +276,8 @@ fn try_at(product: &Product, target: &dyn Target, point: &Point, fault: Fault) -
 }
 
 /// Counts the system calls of an undisturbed run by name.
-fn count_calls(product: &Product, case: &Case) -> Result<BTreeMap<String, usize>> {
-    let (finished, trace) = run_traced(product, case, &[])?;
+fn count_calls(case: &Case<'_>) -> Result<BTreeMap<String, usize>> {
+    let (finished, trace) = run_traced(case, &[])?;
     let (is_good, end) = (finished.success(), finished.describe());
     ensure!(is_good, "the undisturbed run failed: {end}");
     let mut counts = BTreeMap::new();
@@ -298,19 +300,14 @@ fn count_calls(product: &Product, case: &Case) -> Result<BTreeMap<String, usize>
     Ok(counts)
 }
 
-fn disturb<'a>(
-    product: &'a Product,
-    case: &'a Case,
-    point: &Point,
-    fault: Fault,
-) -> Result<Struck<'a>> {
+fn disturb<'a>(case: &'a Case<'_>, point: &'a Point, fault: Fault) -> Result<Struck<'a>> {
     let Point { call, n } = point;
     let (what, name) = match fault {
         Fault::Kill => ("signal", "SIGKILL"),
         Fault::Error(name) => ("error", name),
     };
     let inject = format!("inject={call}:{what}={name}:when={n}");
-    let (finished, trace) = run_traced(product, case, &[format!("trace={call}"), inject])?;
+    let (finished, trace) = run_traced(case, &[format!("trace={call}"), inject])?;
     let begin = format!("{call}(");
     let mut calls = trace.lines().filter(|line| line.starts_with(&begin));
     let hit = match fault {
@@ -319,27 +316,22 @@ fn disturb<'a>(
         Fault::Error(_) => calls.find(|line| line.ends_with("(INJECTED)")),
     };
     Ok(Struck {
-        product,
         case,
         hit: hit.map(str::to_owned),
-        point: point.clone(),
+        point,
         fault,
         finished,
     })
 }
 
-fn run_traced(
-    product: &Product,
-    case: &Case,
-    expressions: &[String],
-) -> Result<(Finished, String)> {
+fn run_traced(case: &Case<'_>, expressions: &[String]) -> Result<(Finished, String)> {
     let trace = case.project.root().join("trace");
     let mut command = Command::new("strace");
     command.arg("-qq").arg("-o").arg(&trace);
     for expression in expressions {
         command.arg("-e").arg(expression);
     }
-    command.arg(&product.binary).args(&case.words);
+    command.arg(&case.product.binary).args(&case.words);
     case.project.enter(&mut command);
     let input = match &case.input {
         Some(file) => File::open(file)?.into(),
@@ -356,25 +348,19 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<(usize, R)>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(place) else {
-                        return;
-                    };
-                    let result = work(item);
-                    if let Ok(mut results) = results.lock() {
-                        results.push((place, result));
-                    }
-                }
-            });
-        }
+    let items = Mutex::new(items.iter().enumerate());
+    let next = || items.lock().ok()?.next();
+    let work = || -> Vec<(usize, R)> {
+        let items = std::iter::from_fn(next);
+        items.map(|(place, item)| (place, work(item))).collect()
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let results = threads.into_iter().map(ScopedJoinHandle::join);
+        results
+            .flat_map(|done| done.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
     });
-    let mut results = results.into_inner().unwrap_or_default();
     results.sort_by_key(|(place, _)| *place);
     results.into_iter().map(|(_, result)| result).collect()
 }

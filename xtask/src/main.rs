@@ -34,7 +34,7 @@ mod web;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
 use product::Product;
 
@@ -43,12 +43,6 @@ use product::Product;
     name = "cargo xtask",
     about = "Checks, evidence and benchmarks of teamster"
 )]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
 enum Command {
     /// Run everything that a change must pass
     Ci {
@@ -119,7 +113,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let done = match Command::parse() {
         Command::Ci { only } => ci::run(&only),
         Command::Evidence { quick, only, out } => evidence::run(quick, &only, &out),
         Command::Bench {

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -73,6 +73,24 @@ pub(crate) fn table_head(columns: &str) -> String {
     format!("| {columns} |\n|{rule}")
 }
 
+/// Returns a row of such a table in one line for a terminal, each cell after the name of its column.
+pub(crate) fn table_line(columns: &str, cells: &[String]) -> String {
+    let cells = columns.split(" | ").zip(cells);
+    let cells: Vec<String> = cells
+        .map(|(column, cell)| format!("{column} {cell}"))
+        .collect();
+    cells.join(", ")
+}
+
+/// Returns the sorted names in a folder, none if it does not exist.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort_unstable();
+    names
+}
+
 /// Returns the sorted files at and below these names.
 pub(crate) fn files(root: &Path, names: &[&str]) -> Result<Vec<String>> {
     let mut found = Vec::new();
@@ -106,6 +124,12 @@ pub(crate) fn path_with(folder: &Path) -> Result<std::ffi::OsString> {
     Ok(std::env::join_paths(folders)?)
 }
 
+/// Returns the time since 1970.
+pub(crate) fn unix_time() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
+}
+
 /// Waits until `find` returns something; an error after `limit`.
 pub(crate) fn wait_for<T>(
     what: &str,
@@ -114,6 +138,15 @@ pub(crate) fn wait_for<T>(
 ) -> Result<T> {
     let found = poll(limit, || find().transpose());
     found.unwrap_or_else(|| bail!("waited {} s in vain: {what}", limit.as_secs()))
+}
+
+/// Waits until a condition holds; an error after `limit`.
+pub(crate) fn wait_until(
+    what: &str,
+    limit: Duration,
+    mut holds: impl FnMut() -> Result<bool>,
+) -> Result<()> {
+    wait_for(what, limit, || Ok(holds()?.then_some(())))
 }
 
 /// Returns whether a name was selected, or everything was.

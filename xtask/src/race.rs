@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use teamster_store::{FileStore, Read};
 use teamster_types::task::{Status, Task};
 
-use crate::fixture;
 use crate::inject::in_parallel;
-use crate::product::{Finished, Product, TempProject, text};
+use crate::product::{Finished, Product, TempProject, table_line, text, unix_time};
+use crate::{evidence, fixture};
 
 /// The number of processes in a race.
 const RACERS: usize = 4;
@@ -23,43 +23,51 @@ const LIVE_LOCKS: usize = 20;
 /// The results of several runs of one race.
 #[derive(Debug, Default)]
 pub(crate) struct Races {
-    pub(crate) runs: usize,
-    pub(crate) tasks: usize,
+    what: &'static str,
+    runs: usize,
+    tasks: usize,
     /// Tasks that two processes were given.
-    pub(crate) claimed_twice: usize,
+    claimed_twice: usize,
     /// Tasks that were not completed exactly once.
-    pub(crate) not_completed_once: usize,
+    not_completed_once: usize,
     /// Tasks that no process was given.
-    pub(crate) left_over: usize,
+    left_over: usize,
     /// Live locks that were considered stale.
-    pub(crate) live_taken: usize,
-    pub(crate) took: Duration,
+    live_taken: usize,
+    took: Duration,
 }
 
 impl Races {
-    /// The columns of a table: the name, the [`Races::cells`] and the time.
+    /// The columns of a table.
     pub(crate) const COLUMNS: &str = "race | runs | tasks | claimed twice | not completed once | left over | live locks taken | took";
 
-    pub(crate) fn cells(&self) -> [usize; 6] {
-        let (twice, once) = (self.claimed_twice, self.not_completed_once);
-        let (left, live) = (self.left_over, self.live_taken);
-        [self.runs, self.tasks, twice, once, left, live]
+    /// Returns the cells of its row.
+    pub(crate) fn cells(&self) -> Vec<String> {
+        let counts = [self.runs, self.tasks].into_iter().chain(self.broken());
+        let counts = counts.map(|count| count.to_string());
+        let took = evidence::minutes(self.took);
+        [self.what.to_owned()]
+            .into_iter()
+            .chain(counts)
+            .chain([took])
+            .collect()
     }
 
-    /// Returns one line for a terminal.
-    pub(crate) fn line(&self, what: &str) -> String {
-        let [runs, tasks, twice, once, left, live] = self.cells();
-        let seconds = self.took.as_secs_f64();
-        format!(
-            "  {what}: {runs} runs × {tasks} tasks × {RACERS} processes in {seconds:.1} s: {twice} claimed twice, \
-             {once} not completed once, {left} left over, {live} live locks taken"
-        )
+    /// Returns the counts that must be zero.
+    fn broken(&self) -> [usize; 4] {
+        let (twice, once) = (self.claimed_twice, self.not_completed_once);
+        [twice, once, self.left_over, self.live_taken]
+    }
+
+    /// Returns the row in one line.
+    pub(crate) fn line(&self) -> String {
+        table_line(Self::COLUMNS, &self.cells())
     }
 
     /// Returns the line when something went wrong.
-    pub(crate) fn failure(&self, what: &str) -> Option<String> {
-        let is_bad = self.cells()[2..].iter().any(|count| *count > 0);
-        is_bad.then(|| self.line(what).trim().to_owned())
+    pub(crate) fn failure(&self) -> Option<String> {
+        let is_bad = self.broken().iter().any(|count| *count > 0);
+        is_bad.then(|| self.line())
     }
 
     /// Counts tasks that were given twice or never, by the processes' own output.
@@ -84,7 +92,7 @@ impl Races {
 
 /// Lets four workers claim and complete all tasks.
 pub(crate) fn for_tasks(product: &Product, runs: usize, tasks: usize) -> Result<Races> {
-    repeat(runs, tasks, |races| {
+    repeat("claim and complete", runs, tasks, |races| {
         let project = TempProject::new()?;
         let store = fixture::create_team(&project, RACERS)?;
         fixture::create_tasks(&store, tasks)?;
@@ -103,11 +111,8 @@ pub(crate) fn for_tasks(product: &Product, runs: usize, tasks: usize) -> Result<
 
 /// Lets four workers claim tasks whose locks were left by a dead process, among locks that are alive.
 pub(crate) fn for_stale_locks(product: &Product, runs: usize, tasks: usize) -> Result<Races> {
-    repeat(runs, tasks, |races| {
-        let project = TempProject::new()?;
-        let store = fixture::create_team(&project, RACERS)?;
-        plant_locks(&project, &store, tasks)?;
-        races.count_locked(&race(product, &project, false)?, &store)
+    stale_locks("stale locks", runs, tasks, TempProject::new, |project| {
+        race(product, project, false)
     })
 }
 
@@ -117,17 +122,36 @@ pub(crate) fn for_stale_locks_at_speed(
     runs: usize,
     tasks: usize,
 ) -> Result<Races> {
-    repeat(runs, tasks, |races| {
-        let project = TempProject::in_memory()?;
-        let store = fixture::create_team(&project, RACERS)?;
-        plant_locks(&project, &store, tasks)?;
-        let (ids, _) = fixture::drain(workloads, &project, RACERS, &["--fast"])?;
-        races.count_locked(&counted(ids), &store)
+    let make = TempProject::in_memory;
+    stale_locks("stale locks at speed", runs, tasks, make, |project| {
+        let (ids, _) = fixture::drain(workloads, project, RACERS, &["--fast"])?;
+        Ok(counted(ids))
     })
 }
 
-fn repeat(runs: usize, tasks: usize, run: impl Fn(&mut Races) -> Result<()>) -> Result<Races> {
+fn stale_locks(
+    what: &'static str,
+    runs: usize,
+    tasks: usize,
+    make: fn() -> Result<TempProject>,
+    race: impl Fn(&TempProject) -> Result<BTreeMap<String, usize>>,
+) -> Result<Races> {
+    repeat(what, runs, tasks, |races| {
+        let project = make()?;
+        let store = fixture::create_team(&project, RACERS)?;
+        plant_locks(&project, &store, tasks)?;
+        races.count_locked(&race(&project)?, &store)
+    })
+}
+
+fn repeat(
+    what: &'static str,
+    runs: usize,
+    tasks: usize,
+    run: impl Fn(&mut Races) -> Result<()>,
+) -> Result<Races> {
     let mut races = Races {
+        what,
         runs,
         tasks,
         ..Races::default()
@@ -143,8 +167,7 @@ fn plant_locks(project: &TempProject, store: &FileStore, tasks: usize) -> Result
     fixture::create_tasks(store, tasks + LIVE_LOCKS)?;
     let mut ended = Command::new("true").spawn()?;
     ended.wait()?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-    let a_minute_ago = u64::try_from(now)? - 60_000;
+    let a_minute_ago = u64::try_from(unix_time().as_millis())? - 60_000;
     for number in 1..=tasks + LIVE_LOCKS {
         let lock = |pid: u32| {
             let worker = format!("other-{number}");

@@ -13,7 +13,9 @@
 mod claude;
 mod model_server;
 mod native;
+mod polls;
 mod quiet;
+mod session_files;
 mod team;
 mod whole_run;
 mod workers;
@@ -47,6 +49,17 @@ struct RealRun {
 
 /// Runs the clients and judges the results.
 type Play = dyn Fn(&Lab) -> Result<Report>;
+
+impl RealRun {
+    fn new(
+        name: String,
+        clients: &'static [&'static str],
+        run: impl Fn(&Lab) -> Result<Report> + 'static,
+    ) -> Self {
+        let run = Box::new(run);
+        Self { name, clients, run }
+    }
+}
 
 /// The results of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -100,12 +113,13 @@ pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
     let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     names.extend(GROUPS);
     check_names("run", only, &names)?;
-    let groups: Vec<&str> = GROUPS
-        .into_iter()
-        .filter(|group| only.iter().any(|name| name == group))
-        .collect();
-    let is_in = |run: &RealRun, group: &str| run.name.starts_with(&format!("{group}-"));
-    runs.retain(|run| is_wanted(&run.name, only) || groups.iter().any(|group| is_in(run, group)));
+    let is_in_group = |run: &RealRun| {
+        let mut groups = GROUPS
+            .iter()
+            .filter(|group| only.iter().any(|name| name == *group));
+        groups.any(|group| run.name.starts_with(&format!("{group}-")))
+    };
+    runs.retain(|run| is_wanted(&run.name, only) || is_in_group(run));
     let folder = find_lab(lab)?;
     let mut clients: Vec<&str> = runs.iter().flat_map(|run| run.clients.to_vec()).collect();
     clients.sort_unstable();

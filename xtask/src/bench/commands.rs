@@ -13,10 +13,12 @@ use teamster_fs::proc::Machine;
 use teamster_store::{FileStore, Store};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 
-use super::{Programs, Row, Size, TASKS, WORKERS, median};
+use super::{Bench, Row, TASKS, WORKERS, median};
 use crate::fixture;
-use crate::product::{Finished, TempProject, files, list, on_path, text, words};
+use crate::product::{Finished, TempProject, files, list, on_path, words};
 
+/// The session of the client.
+const SESSION: &str = "0f2b8c1e-5d3a-4a57-9a8e-2f4f7d1c6b90";
 /// Teammates in a full state.
 const AGENTS: usize = 10;
 /// Hooks that are started together.
@@ -25,9 +27,9 @@ const AT_ONCE: usize = 20;
 const CHAIN: usize = 100;
 
 /// Measures the cost of a hook, alternating with the others, and of many hooks at once.
-pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+pub(super) fn hooks(bench: &Bench) -> Result<Vec<Row>> {
     let project = TempProject::on_disk()?;
-    let hook = |project: &TempProject, number: usize| hook(programs, project, number);
+    let hook = |project: &TempProject, number: usize| hook(bench, project, number);
     for number in 0..AGENTS {
         hook(&project, number)?.end()?;
     }
@@ -47,12 +49,12 @@ pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let (node, python) = (on_path("node"), python());
     let sides: [&dyn Fn(usize) -> Result<Option<Started>>; 4] = [
         &|turn| hook(&project, turn % AGENTS).map(Some),
-        &|_| Started::new(floor(&programs.floor, &file), None).map(Some),
+        &|_| Started::new(floor(&bench.floor, &file), None).map(Some),
         &|_| interpreter(&node, &["-e", "0"]),
         &|_| interpreter(&python, &["-S", "-c", "pass"]),
     ];
     let (mut walls, mut cpus): ([Vec<f64>; 4], [Vec<f64>; 4]) = Default::default();
-    for turn in 0..=size.of(101, 11) {
+    for turn in 0..=bench.size(101, 11) {
         let mut order = [0, 1, 2, 3];
         // The order alternates, because the program after an interpreter finds cold caches.
         if turn % 2 == 1 {
@@ -72,31 +74,32 @@ pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let cpu = cpus.map(|times| median(&times));
     let what = |of: &str| format!("{of} of `hook SubagentStart`, {AGENTS} rows");
     let against_idle = |key, program: &str, side: usize, limit: f64| {
-        let row = Row::of_times(key, what("CPU"), format!("`{program}`"), cpu[0], cpu[side]);
+        let (what, program) = (what("CPU"), format!("`{program}`"));
+        let row = Row::of_times(key, &what, &program, cpu[0], cpu[side]);
         let is_there = !cpu[side].is_nan();
         if is_there { row.at_most(limit) } else { row }
     };
     let same = "the floor, on the same file";
     Ok(vec![
-        Row::of_times("hook", what("wall"), same, wall[0], wall[1]).at_most(2.0),
-        Row::of_times("hook-cpu", what("CPU"), same, cpu[0], cpu[1]).at_most(2.0),
+        Row::of_times("hook", &what("wall"), same, wall[0], wall[1]).at_most(2.0),
+        Row::of_times("hook-cpu", &what("CPU"), same, cpu[0], cpu[1]).at_most(2.0),
         against_idle("hook-node", "node -e 0", 2, 1.0 / 15.0),
         against_idle("hook-python", "python3 -S -c pass", 3, 1.0 / 6.0),
-        at_once(programs, size)?,
+        at_once(bench)?,
     ])
 }
 
 /// Starts many hooks at once, in a project without a state and in one that has one. No trial may lose a row.
-fn at_once(programs: &Programs, size: Size) -> Result<Row> {
-    let each = size.of(100, 5);
+fn at_once(bench: &Bench) -> Result<Row> {
+    let each = bench.size(100, 5);
     let trials = each * 2;
     for trial in 0..trials {
         let project = TempProject::on_disk()?;
         let is_warm = trial % 2 == 1;
         if is_warm {
-            hook(programs, &project, 0)?.end()?;
+            hook(bench, &project, 0)?.end()?;
         }
-        let started = (0..AT_ONCE).map(|number| hook(programs, &project, number % AGENTS));
+        let started = (0..AT_ONCE).map(|number| hook(bench, &project, number % AGENTS));
         for one in started.collect::<Result<Vec<_>>>()? {
             one.end()?;
         }
@@ -105,22 +108,15 @@ fn at_once(programs: &Programs, size: Size) -> Result<Row> {
     let what = format!("{AT_ONCE} concurrent hooks, {AGENTS} agents: trials with every row");
     let against = format!("{trials} trials, {each} of them without a state before");
     let times = format!("{trials} of {trials}");
-    Ok(Row::new("hooks-at-once", what, against, 1.0, times).at_least(1.0))
+    Ok(Row::new("hooks-at-once", &what, &against, 1.0, times).at_least(1.0))
 }
 
 /// Starts the hook that reports a new agent, like the client.
-fn hook(programs: &Programs, project: &TempProject, number: usize) -> Result<Started> {
-    let mut command = programs.product.command(project, ["hook", "SubagentStart"]);
+fn hook(bench: &Bench, project: &TempProject, number: usize) -> Result<Started> {
+    let mut command = bench.product.command(project, ["hook", "SubagentStart"]);
     // An agent of a client's session is not in a team of teamster.
     command.env_remove("TEAMSTER_TEAM");
-    let payload = json!({
-        "session_id": "0f2b8c1e-5d3a-4a57-9a8e-2f4f7d1c6b90",
-        "transcript_path": project.home().join("transcript.jsonl"),
-        "cwd": project.folder(),
-        "hook_event_name": "SubagentStart",
-        "agent_id": format!("aw{number}-00112233445566{number:02}"),
-        "agent_type": format!("w{number}"),
-    });
+    let payload = fixture::hook_payload(project, "SubagentStart", SESSION, &format!("w{number}"));
     Started::new(command, Some(payload.to_string()))
 }
 
@@ -141,10 +137,7 @@ fn state(project: &TempProject) -> Result<Value> {
 /// Checks that there is one row for each agent, and nothing left beside the state: the result must also be correct.
 fn check_roster(project: &TempProject, when: &str) -> Result<()> {
     let state = state(project)?;
-    let mut names: Vec<&str> = list(&state["teammates"])
-        .map(|row| text(&row["name"]))
-        .collect();
-    names.sort_unstable();
+    let names = fixture::teammates(&state);
     let expected: Vec<String> = (0..AGENTS).map(|number| format!("w{number}")).collect();
     ensure!(names == expected, "{when} the roster is {names:?}");
     let mut others = files(&project.folder().join(".bkit"), &[""])?;
@@ -209,7 +202,7 @@ impl Started {
 }
 
 /// Measures `--version`, `task list` and `status` on a large team, alternating with the floor.
-pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+pub(super) fn commands(bench: &Bench) -> Result<Vec<Row>> {
     let project = TempProject::on_disk()?;
     let store = large_team(&project)?;
     let state = project.root().join("state.json");
@@ -219,12 +212,12 @@ pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     std::fs::write(&state, json!({"runs": 0, "rows": rows}).to_string())?;
     let mut times: [Vec<f64>; 4] = Default::default();
     let mut status = None;
-    for turn in 0..=size.of(41, 5) {
+    for turn in 0..=bench.size(41, 5) {
         beat_all(&store)?;
-        let call = |line: &str| programs.product.command(&project, words(line));
+        let call = |line: &str| bench.product.command(&project, words(line));
         let mut ended = Vec::new();
         for mut command in [
-            floor(&programs.floor, &state),
+            floor(&bench.floor, &state),
             call("--version"),
             call("task list --json"),
             call("status --json"),
@@ -251,7 +244,7 @@ pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let least = "the floor: parse, write, rename";
     let on_team = |key, line: &str, time| {
         let what = format!("`{line}`, {team}");
-        Row::of_times(key, what, "`--version`", time, version)
+        Row::of_times(key, &what, "`--version`", time, version)
     };
     Ok(vec![
         Row::of_times("version", "`teamster --version`", least, version, floor),

@@ -4,21 +4,29 @@
 //! The server is a separate one like that of the tests, on the disk and with full durability.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use teamster_postgres::PgStore;
+use teamster_store::Store;
 use teamster_testkit::postgres::PostgresServer;
 
-use super::processes::cpu_of;
+use super::commands::beat_all;
+use super::processes::{cpu_of, cpu_share, rest};
 use super::store::claim_each_once;
-use super::studio::events_in_database;
-use super::{Programs, Row, Size, TASKS, WORKERS, by_turns, float, percentile};
-use crate::product::{Finished, TempProject};
+use super::studio::{Server, events_of, latency};
+use super::{Bench, Row, TASKS, WORKERS, by_turns, float};
+use crate::product::TempProject;
 use crate::{ci, fixture};
 
-/// The numbers of processes that claim at once.
-const CLAIMERS: [usize; 4] = [1, 4, 16, 64];
+/// The rows with the numbers of processes that claim at once.
+const CLAIMERS: [(&str, usize); 4] = [
+    ("database-claims-1", 1),
+    ("database-claims-4", 4),
+    ("database-claims-16", 16),
+    ("database-claims-64", 64),
+];
 /// The minimum number of claims per second with 16 claimants.
 const CLAIMS_A_SECOND: f64 = 2_000.0;
 /// The limit for the 99th percentile of the latency of an event, in milliseconds.
@@ -43,24 +51,16 @@ fn server(settings: &str) -> Result<Option<PostgresServer>> {
 }
 
 /// Measures claims, a cycle and events in the database.
-pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let Some(server) = server("-c max_connections=300")? else {
         return Ok(Vec::new());
     };
     let mut rows = Vec::new();
-    for (key, claimers) in [
-        "database-claims-1",
-        "database-claims-4",
-        "database-claims-16",
-        "database-claims-64",
-    ]
-    .into_iter()
-    .zip(CLAIMERS)
-    {
-        rows.extend(claims(programs, &server, (key, claimers), size)?);
+    for row in CLAIMERS {
+        rows.extend(claims(bench, &server, row)?);
     }
-    rows.push(cycle(programs, &server, size)?);
-    rows.push(events(programs, &server, size)?);
+    rows.push(cycle(bench, &server)?);
+    rows.push(events(bench, &server)?);
     Ok(rows)
 }
 
@@ -76,48 +76,41 @@ fn project(server: &PostgresServer, workers: usize) -> Result<(TempProject, PgSt
 
 /// Measures how fast this many processes claim tasks, each once, in the database and in files.
 fn claims(
-    programs: &Programs,
+    bench: &Bench,
     server: &PostgresServer,
     (key, claimers): (&'static str, usize),
-    size: Size,
 ) -> Result<Vec<Row>> {
-    let (tasks, samples) = size.of((6_000, 3), (1_000, 1));
-    let drain = |project: &TempProject| -> Result<f64> {
-        Ok(float(tasks) / claim_each_once(programs, project, claimers, tasks)?)
+    let (tasks, samples) = bench.size((6_000, 3), (1_000, 1));
+    let drain = |project: &TempProject, store: &dyn Store| -> Result<f64> {
+        fixture::create_tasks(store, tasks)?;
+        Ok(float(tasks) / claim_each_once(bench, project, claimers, tasks)?)
     };
     let (database, files) = by_turns(
         samples,
         || {
             let (project, store) = project(server, claimers)?;
-            fixture::create_tasks(&store, tasks)?;
-            drain(&project)
+            drain(&project, &store)
         },
         || {
             let project = TempProject::on_disk()?;
             let store = fixture::create_team(&project, claimers)?;
-            fixture::create_tasks(&store, tasks)?;
-            drain(&project)
+            drain(&project, &store)
         },
     )?;
     let what = format!("claims of {claimers} processes in PostgreSQL, durable, none twice");
     let times = format!("{database:.0} : {files:.0} in a second");
-    let mut rows = vec![Row::new(
-        key,
-        &what,
-        "in files",
-        database / files,
-        times.clone(),
-    )];
+    let ratio = database / files;
+    let mut rows = vec![Row::new(key, &what, "in files", ratio, times.clone())];
     if claimers == 16 {
         let against = format!("{CLAIMS_A_SECOND:.0} in a second");
         let ratio = database / CLAIMS_A_SECOND;
-        rows.push(Row::new("database-claims", what, against, ratio, times).at_least(1.0));
+        rows.push(Row::new("database-claims", &what, &against, ratio, times).at_least(1.0));
     }
     Ok(rows)
 }
 
-fn cycle(programs: &Programs, server: &PostgresServer, size: Size) -> Result<Row> {
-    let (count, samples) = size.of((200, 7), (40, 3));
+fn cycle(bench: &Bench, server: &PostgresServer) -> Result<Row> {
+    let (count, samples) = bench.size((200, 7), (40, 3));
     let count = count.to_string();
     let words = ["cycle", "--count", &count];
     let (in_database, _store) = project(server, 1)?;
@@ -125,106 +118,74 @@ fn cycle(programs: &Programs, server: &PostgresServer, size: Size) -> Result<Row
     fixture::create_team(&in_files, 1)?;
     let (one, other) = by_turns(
         samples,
-        || programs.seconds(&in_database, &words),
-        || programs.seconds(&in_files, &words),
+        || bench.seconds(&in_database, &words),
+        || bench.seconds(&in_files, &words),
     )?;
     let what = "create + claim + complete in PostgreSQL, durable, 1 process";
-    Ok(Row::of_times(
-        "database-cycle",
-        what,
-        "in files",
-        one,
-        other,
-    ))
+    let row = Row::of_times("database-cycle", what, "in files", one, other);
+    Ok(row)
 }
 
 /// Measures the latency of an event from a team in a database to a client of the page.
-fn events(programs: &Programs, server: &PostgresServer, size: Size) -> Result<Row> {
+fn events(bench: &Bench, server: &PostgresServer) -> Result<Row> {
     let (project, store) = project(server, WORKERS)?;
     fixture::create_tasks(&store, TASKS)?;
-    let took = events_in_database(programs, &project, &store, size.of(2_000, 300))?;
-    let [p50, p99, slowest] = [50, 99, 100].map(|percent| percentile(&took, percent) * 1e3);
-    let times = format!("p50 {p50:.1} ms, p99 {p99:.1} ms, the slowest {slowest:.1} ms");
-    let what = "an event of a team in PostgreSQL → a client of the stream, p99 at 100 in a second";
-    Ok(Row::of_limit(
-        "database-event",
-        what,
-        (p99, EVENT),
-        "ms",
-        times,
-    ))
+    beat_all(&store)?;
+    let studio = Server::start(bench, &project)?;
+    studio.first_view()?;
+    let (took, _) = events_of(&studio, &store, bench.size(2_000, 300))?;
+    let what = "an event of a team in PostgreSQL → a client of the stream";
+    Ok(latency("database-event", what, &took, EVENT))
 }
 
 /// Measures the cost for the server of real workers that wait for a task.
-pub(super) fn idle(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let (workers, watched) = size.of((1_000, 60), (20, 10));
+pub(super) fn idle(bench: &Bench) -> Result<Vec<Row>> {
+    let (workers, watched) = bench.size((1_000, 60), (20, 10));
     // A thousand workers need more connections than the default.
     let Some(server) = server("-c max_connections=5000")? else {
         return Ok(Vec::new());
     };
     let (project, store) = project(&server, 1)?;
     fixture::create_repository(&project)?;
-    let mut team = IdleTeam {
-        programs,
-        project: &project,
-        pids: Vec::new(),
-    };
-    team.grow(workers)?;
+    let mut team = IdleTeam(Vec::new());
+    for number in 1..=workers {
+        let (product, options) = (&bench.product, &["--in-place"]);
+        let pid = fixture::start_worker(product, &project, number, "command:true", options)?;
+        team.0.push(pid);
+    }
     fixture::until_quiet(&store, AT_REST)?;
     let queries = || -> Result<f64> {
         let count = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
-        let name = project
-            .database_name()
-            .context("the project has no database")?;
+        let name = project.database_name();
+        let name = name.context("the project has no database")?;
         Ok(server.sql(name, count).parse()?)
     };
-    let (before, counted, start) = (server_cpu(server.pid())?, queries()?, Instant::now());
-    std::thread::sleep(Duration::from_secs(watched));
-    let took = start.elapsed().as_secs_f64();
-    let share = (server_cpu(server.pid())? - before) / took;
-    let rate = (queries()? - counted) / took;
+    let (counted, pid) = (queries()?, server.pid());
+    let share = cpu_share(|| server_cpu(pid), || rest(Duration::from_secs(watched)))?;
+    let rate = (queries()? - counted) / float(usize::try_from(watched)?);
     let allowed = IDLE_THOUSAND * float(workers) / 1_000.0;
     let times = format!(
         "{:.1} % of a core, {rate:.0} transactions in a second, {} connections",
         share * 100.0,
-        children(server.pid())?.len()
+        children(pid)?.len()
     );
     drop(team);
     let what = format!("CPU of the PostgreSQL server of {workers} idle workers over {watched} s");
-    let against = format!("{:.1} % of a core", allowed * 100.0);
-    let row = Row::new("database-idle", what, against, share / allowed, times);
-    Ok(vec![row.at_most(1.0)])
+    let row = Row::of_share("database-idle", &what, share, allowed, times);
+    Ok(vec![row])
 }
 
 /// Real workers in a database, stopped on drop.
-struct IdleTeam<'a> {
-    programs: &'a Programs,
-    project: &'a TempProject,
-    pids: Vec<u64>,
-}
+struct IdleTeam(Vec<u32>);
 
-impl IdleTeam<'_> {
-    fn grow(&mut self, workers: usize) -> Result<()> {
-        for number in 1..=workers {
-            let name = fixture::worker(number)?.to_string();
-            let words = ["worker", "start", "--json", "--in-place", "--name", &name];
-            let product = &self.programs.product;
-            let mut start = product.command(self.project, words);
-            let started = Finished::checked(start.args(["--provider", "command:true"]))?.json();
-            let pid = started.and_then(|started| started["pid"].as_u64());
-            self.pids.push(pid.context("a worker printed no pid")?);
-        }
-        Ok(())
-    }
-}
-
-impl Drop for IdleTeam<'_> {
+impl Drop for IdleTeam {
     fn drop(&mut self) {
-        for pid in &self.pids {
-            let _ = std::process::Command::new("kill")
+        let kill = |pid: &u32| {
+            Command::new("kill")
                 .args(["-KILL", &pid.to_string()])
-                .status();
-        }
+                .status()
+        };
+        self.0.iter().for_each(|pid| drop(kill(pid)));
     }
 }
 

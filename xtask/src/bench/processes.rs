@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use teamster_store::Read;
 use teamster_testkit::RunCmd;
 
-use super::{Programs, Row, Size, TASKS, float};
+use super::{Bench, Row, TASKS, float};
 use crate::fixture::{self, WorkerTeam, until_quiet};
 use crate::product::TEAM;
 use crate::race::journalled;
@@ -59,11 +59,11 @@ seconds = 3600
 "#;
 
 /// Measures workers that do many tasks, each once, and then wait.
-pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let (busy, tasks, idle, watched) = size.of((50, 500, 100, 60), (6, 60, 10, 15));
+pub(super) fn workers(bench: &Bench) -> Result<Vec<Row>> {
+    let (busy, tasks, idle, watched) = bench.size((50, 500, 100, 60), (6, 60, 10, 15));
     let watched = Duration::from_secs(watched);
     let grown = |workers: usize, tasks: usize| -> Result<(WorkerTeam<'_>, f64)> {
-        let mut team = WorkerTeam::create(&programs.product)?;
+        let mut team = WorkerTeam::create(&bench.product)?;
         team.grow(workers, &team.script(WORK)?)?;
         let took = do_tasks(&team, tasks)?;
         Ok((team, took.as_secs_f64()))
@@ -85,14 +85,9 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     team.until_idle()?;
     // Every worker is notified of each new one, and a worker that was just notified is not idle yet. That cost is
     // also shown.
-    let (before, start) = (cpu(&team)?, Instant::now());
     let quiet = (watched / 3).max(AT_REST);
-    until_quiet(&team.store, quiet)?;
-    let settled = cpu(&team)?;
-    let settling = (settled - before) / start.elapsed().as_secs_f64();
-    std::thread::sleep(watched);
-    let share = (cpu(&team)? - settled) / watched.as_secs_f64();
-    let allowed = IDLE_HUNDRED * float(idle) / 100.0;
+    let settling = cpu_share(|| cpu(&team), || until_quiet(&team.store, quiet))?;
+    let share = cpu_share(|| cpu(&team), || rest(watched))?;
     let waited = most_memory(&team)?;
     team.shut_down()?;
     let (seconds, quiet) = (watched.as_secs(), quiet.as_secs());
@@ -100,30 +95,29 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     Ok(vec![
         Row::new(
             "workers-500",
-            format!("a task of {busy} scripted workers that do {tasks} tasks, each once"),
-            format!("of {FEW} workers"),
+            &format!("a task of {busy} scripted workers that do {tasks} tasks, each once"),
+            &format!("of {FEW} workers"),
             many / few,
             format!("{many_ms:.1} ms : {few_ms:.1} ms, all in {took:.1} s"),
         ),
         Row::of_limit(
             "workers-memory",
-            format!("the largest bridge of {idle} that ever was"),
+            &format!("the largest bridge of {idle} that ever was"),
             (worked.max(waited), WORKER_MEGABYTES),
             "MB",
             format!("{worked:.1} MB after work, {waited:.1} MB after waiting"),
         ),
-        Row::new(
+        Row::of_share(
             "workers-idle",
-            format!("CPU of {idle} idle workers over {seconds} s, after {quiet} s without news"),
-            format!("{:.1} % of a core", allowed * 100.0),
-            share / allowed,
+            &format!("CPU of {idle} idle workers over {seconds} s, after {quiet} s without news"),
+            share,
+            IDLE_HUNDRED * float(idle) / 100.0,
             format!(
                 "{:.2} % of a core together, {:.2} % while the last news was told",
                 share * 100.0,
                 settling * 100.0
             ),
-        )
-        .at_most(1.0),
+        ),
     ])
 }
 
@@ -148,11 +142,11 @@ fn do_tasks(team: &WorkerTeam<'_>, tasks: usize) -> Result<Duration> {
 }
 
 /// Measures the host of a large run while its workers are busy and nothing happens.
-pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let (workers, watched) = size.of((100, 30), (5, 5));
+pub(super) fn host(bench: &Bench) -> Result<Vec<Row>> {
+    let (workers, watched) = bench.size((100, 30), (5, 5));
     let watched = Duration::from_secs(watched);
-    let mut team = WorkerTeam::new(&programs.product)?;
-    let host = start_run(programs, &mut team, workers)?;
+    let mut team = WorkerTeam::new(&bench.product)?;
+    let host = start_run(bench, &mut team, workers)?;
     let name = fixture::team()?;
     team.until("every worker has a task", |team| {
         let progress = team.store.progress(&name);
@@ -160,9 +154,7 @@ pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     })?;
     // A host that was just notified of its workers' start is not idle yet.
     until_quiet(&team.store, watched / 3)?;
-    let (before, start) = (cpu_of(host)?, Instant::now());
-    std::thread::sleep(watched);
-    let share = (cpu_of(host)? - before) / start.elapsed().as_secs_f64();
+    let share = cpu_share(|| cpu_of(host), || rest(watched))?;
     let memory = most_megabytes(host)?;
     team.shut_down()?;
     let what = format!("{TASKS} tasks and {workers} scripted workers");
@@ -170,23 +162,22 @@ pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     Ok(vec![
         Row::of_memory(
             "host-memory",
-            format!("the most memory that the host of {what} ever had"),
+            &format!("the most memory that the host of {what} ever had"),
             memory,
             HOST_MEGABYTES,
         ),
-        Row::new(
+        Row::of_share(
             "host-idle",
-            format!("CPU of that host over {seconds} s in which nothing happens"),
-            format!("{:.0} % of a core", IDLE_HOST * 100.0),
-            share / IDLE_HOST,
+            &format!("CPU of that host over {seconds} s in which nothing happens"),
+            share,
+            IDLE_HOST,
             format!("{:.2} % of a core", share * 100.0),
-        )
-        .at_most(1.0),
+        ),
     ])
 }
 
 /// Starts a run whose workers are all busy, and returns the process id of its host.
-fn start_run(programs: &Programs, team: &mut WorkerTeam<'_>, workers: usize) -> Result<u32> {
+fn start_run(bench: &Bench, team: &mut WorkerTeam<'_>, workers: usize) -> Result<u32> {
     let plan = team.project.root().join("plan.toml");
     let mut tasks = String::new();
     for n in 1..=TASKS {
@@ -198,10 +189,30 @@ fn start_run(programs: &Programs, team: &mut WorkerTeam<'_>, workers: usize) -> 
         .provider(&format!("actor={}", team.script(BUSY)?))
         .approve("never")
         .more(&["--yes"]);
-    let mut command = programs.product.command(&team.project, &run);
+    let mut command = bench.product.command(&team.project, &run);
     command.env_remove("TEAMSTER_TEAM").stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     Ok(team.host.insert(command.spawn()?).id())
+}
+
+/// Returns the share of one core that is used during some work, by the CPU seconds before and after it.
+pub(super) fn cpu_share(
+    cpu: impl Fn() -> Result<f64>,
+    work: impl FnOnce() -> Result<()>,
+) -> Result<f64> {
+    let (before, start) = (cpu()?, Instant::now());
+    work()?;
+    Ok((cpu()? - before) / start.elapsed().as_secs_f64())
+}
+
+/// Waits while others are observed.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is one of the works of `cpu_share`"
+)]
+pub(super) fn rest(span: Duration) -> Result<()> {
+    std::thread::sleep(span);
+    Ok(())
 }
 
 /// Returns the CPU seconds of a process's threads so far, as the scheduler counts them. Ticks of 10 ms would be too

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use teamster_fs::Sync;
 
-use super::{Programs, Row, Size, by_turns, float, median};
+use super::{Bench, Row, by_turns, float, median};
 use crate::fixture;
 use crate::product::{Finished, TempProject, list};
 use workload::{BATCH, CONTENT, Flush, Write};
@@ -17,25 +17,25 @@ use workload::{BATCH, CONTENT, Flush, Write};
 const PROCESSES: usize = 4;
 
 /// Measures all rows of the store.
-pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     Ok(vec![
         changes(
-            programs,
+            bench,
             ("cycle", "create + claim + complete, durable, 1 process"),
             ("cycle", 1),
-            size.of((60, 11), (10, 3)),
+            bench.size((60, 11), (10, 3)),
         )?,
-        several(programs, size)?,
-        growth(programs, size, false)?,
-        growth(programs, size, true)?,
+        several(bench)?,
+        growth(bench, false)?,
+        growth(bench, true)?,
         changes(
-            programs,
+            bench,
             ("append", "message send, durable"),
             ("send", 2),
-            size.of((240, 11), (40, 3)),
+            bench.size((240, 11), (40, 3)),
         )?,
-        receive(programs, size)?,
-        journal(programs, size)?,
+        receive(bench)?,
+        journal(bench)?,
     ])
 }
 
@@ -46,7 +46,7 @@ fn per_operation(one: f64, other: f64, count: usize) -> String {
 
 /// Measures a workload, alternating with a raw loop of the same writes.
 fn against_raw(
-    programs: &Programs,
+    bench: &Bench,
     (key, what): (&'static str, &str),
     project: &TempProject,
     (work, count): (&str, usize),
@@ -57,48 +57,44 @@ fn against_raw(
     let text = count.to_string();
     let words = [work, "--count", &text];
     prepare()?;
-    let recipe = Recipe::of(programs, project, &words)?;
+    let recipe = Recipe::of(bench, project, &words)?;
     let file = recipe.file.to_string_lossy();
     let (product, raw) = by_turns(
         samples,
         || {
             prepare()?;
-            programs.seconds(project, &words)
+            bench.seconds(project, &words)
         },
         || {
             let project = TempProject::on_disk()?;
             std::fs::write(project.claude().join("lines"), lines)?;
             let with_lines = !lines.is_empty();
             let work = if with_lines { "raw-receive" } else { "raw" };
-            programs.seconds(&project, &[work, "--count", &text, "--recipe", &file])
+            bench.seconds(&project, &[work, "--count", &text, "--recipe", &file])
         },
     )?;
     let against = format!("a raw loop: {}", recipe.each(count));
     let times = per_operation(product, raw, count);
-    Ok(Row::new(key, what, against, raw / product, times).at_least(0.5))
+    Ok(Row::new(key, what, &against, raw / product, times).at_least(0.5))
 }
 
 /// Measures durable changes of a team of this many workers in one process, `count` of them in each sample.
 fn changes(
-    programs: &Programs,
+    bench: &Bench,
     row: (&'static str, &str),
     (work, workers): (&str, usize),
     (count, samples): (usize, usize),
 ) -> Result<Row> {
     let project = TempProject::on_disk()?;
     fixture::create_team(&project, workers)?;
-    let warm_up = || {
-        programs
-            .seconds(&project, &[work, "--count", "1"])
-            .map(drop)
-    };
-    against_raw(programs, row, &project, (work, count), samples, warm_up, "")
+    let warm_up = || bench.seconds(&project, &[work, "--count", "1"]).map(drop);
+    against_raw(bench, row, &project, (work, count), samples, warm_up, "")
 }
 
-fn receive(programs: &Programs, size: Size) -> Result<Row> {
+fn receive(bench: &Bench) -> Result<Row> {
     let project = TempProject::on_disk()?;
     let store = fixture::create_team(&project, 2)?;
-    let (count, samples) = size.of((60, 5), (10, 3));
+    let (count, samples) = bench.size((60, 5), (10, 3));
     let messages = count * BATCH;
     let fill = || (0..messages).try_for_each(|_| fixture::send(&store, 1, 2, CONTENT));
     let line = json!({
@@ -108,7 +104,7 @@ fn receive(programs: &Programs, size: Size) -> Result<Row> {
     let lines = format!("{line}\n").repeat(messages);
     let what = format!("message read with acknowledgement, durable, {BATCH} at a time");
     let (row, work) = (("receive", what.as_str()), ("receive", count));
-    let mut row = against_raw(programs, row, &project, work, samples, fill, &lines)?;
+    let mut row = against_raw(bench, row, &project, work, samples, fill, &lines)?;
     row.against += ", reading and parsing the same lines";
     Ok(row)
 }
@@ -116,12 +112,12 @@ fn receive(programs: &Programs, size: Size) -> Result<Row> {
 /// Lets this many processes claim all tasks of a team and returns the seconds it took; an error unless each was
 /// claimed once.
 pub(super) fn claim_each_once(
-    programs: &Programs,
+    bench: &Bench,
     project: &TempProject,
     processes: usize,
     tasks: usize,
 ) -> Result<f64> {
-    let (mut ids, took) = fixture::drain(&programs.workloads, project, processes, &[])?;
+    let (mut ids, took) = fixture::drain(&bench.workloads, project, processes, &[])?;
     let all = ids.len();
     ids.sort_unstable();
     ids.dedup();
@@ -134,24 +130,24 @@ pub(super) fn claim_each_once(
 }
 
 /// Measures several processes that claim all tasks of a team, against one.
-fn several(programs: &Programs, size: Size) -> Result<Row> {
-    let (tasks, samples) = size.of((500, 7), (100, 3));
+fn several(bench: &Bench) -> Result<Row> {
+    let (tasks, samples) = bench.size((500, 7), (100, 3));
     let drain = |processes: usize| -> Result<f64> {
         let project = TempProject::on_disk()?;
         let store = fixture::create_team(&project, processes)?;
         fixture::create_tasks(&store, tasks)?;
-        claim_each_once(programs, &project, processes, tasks)
+        claim_each_once(bench, &project, processes, tasks)
     };
     let (together, alone) = by_turns(samples, || drain(PROCESSES), || drain(1))?;
     let what = format!("{PROCESSES} processes claim {tasks} tasks, none twice");
     let times = per_operation(together, alone, tasks);
-    Ok(Row::new("drain", what, "1 process", together / alone, times).at_most(1.25))
+    Ok(Row::new("drain", &what, "1 process", together / alone, times).at_most(1.25))
 }
 
 /// Measures the CPU time of a claim in a large team against one in a small team. With `behind`, nine of ten tasks are
 /// blocked by the first one, which is in progress, and those behind them are claimable.
-fn growth(programs: &Programs, size: Size, behind: bool) -> Result<Row> {
-    let (largest, count, samples) = size.of((10_000, 60, 11), (2_000, 10, 3));
+fn growth(bench: &Bench, behind: bool) -> Result<Row> {
+    let (largest, count, samples) = bench.size((10_000, 60, 11), (2_000, 10, 3));
     let make = |tasks: usize| -> Result<TempProject> {
         let project = TempProject::on_disk()?;
         let store = fixture::create_team(&project, 2)?;
@@ -170,7 +166,7 @@ fn growth(programs: &Programs, size: Size, behind: bool) -> Result<Row> {
     let (small, middle, large) = (make(100)?, make(1_000)?, make(largest)?);
     let count = count.to_string();
     let cpu = |project: &TempProject| -> Result<f64> {
-        let figures = programs.figures(project, &["claims", "--count", &count])?;
+        let figures = bench.figures(project, &["claims", "--count", &count])?;
         let each = list(&figures["cpu"]).filter_map(Value::as_f64);
         Ok(median(&each.collect::<Vec<_>>()))
     };
@@ -193,25 +189,25 @@ fn growth(programs: &Programs, size: Size, behind: bool) -> Result<Row> {
     let times = format!("{large:.0} µs : {small:.0} µs; {middle:.0} µs with 1,000");
     Ok(if behind {
         let what = format!("{what}, nine of ten tasks waiting");
-        Row::new("claims-behind", what, against, ratio, times)
+        Row::new("claims-behind", &what, against, ratio, times)
     } else {
-        Row::new("claims", what, against, ratio, times).at_most(2.0)
+        Row::new("claims", &what, against, ratio, times).at_most(2.0)
     })
 }
 
 /// Measures reading the last events of a long journal against those of a short one.
-fn journal(programs: &Programs, size: Size) -> Result<Row> {
-    let (events, samples) = size.of((200_000, 11), (20_000, 3));
+fn journal(bench: &Bench) -> Result<Row> {
+    let (events, samples) = bench.size((200_000, 11), (20_000, 3));
     let (long, short) = (with_events(events)?, with_events(1_000)?);
     let words = ["journal", "--count", "200"];
     let (of_long, of_short) = by_turns(
         samples,
-        || programs.seconds(&long, &words),
-        || programs.seconds(&short, &words),
+        || bench.seconds(&long, &words),
+        || bench.seconds(&short, &words),
     )?;
     let what = format!("the last 20 of {events} events");
     let times = per_operation(of_long, of_short, 200);
-    Ok(Row::new("journal", what, "of 1,000", of_long / of_short, times).at_most(4.0))
+    Ok(Row::new("journal", &what, "of 1,000", of_long / of_short, times).at_most(4.0))
 }
 
 /// Makes a team whose journal has this many events.
@@ -232,9 +228,9 @@ struct Recipe {
 
 impl Recipe {
     /// Traces one run of a workload.
-    fn of(programs: &Programs, project: &TempProject, words: &[&str]) -> Result<Self> {
+    fn of(bench: &Bench, project: &TempProject, words: &[&str]) -> Result<Self> {
         let trace = project.root().join("trace");
-        let workload = fixture::workload(&programs.workloads, project, words);
+        let workload = fixture::workload(&bench.workloads, project, words);
         let mut command = Command::new("strace");
         let calls = "trace=write,pwrite64,fsync,fdatasync,rename,renameat,renameat2";
         command.args(["-qq", "-y", "-s", "0", "-e", calls, "-o"]);

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -21,9 +21,9 @@ use teamster_types::transitions::Edit;
 
 use super::commands::beat_all;
 use super::processes::most_megabytes;
-use super::{Programs, Row, Size, TASKS, WORKERS, percentile};
+use super::{Bench, Row, TASKS, WORKERS, percentile};
 use crate::fixture;
-use crate::product::{TEAM, TempProject, list, text, wait_for};
+use crate::product::{TEAM, TempProject, list, text, unix_time, wait_for, wait_until};
 use crate::{ci, web};
 use workload::CONTENT;
 
@@ -37,27 +37,30 @@ const MEGABYTES: f64 = 150.0;
 const PER_SECOND: u32 = 100;
 
 /// Measures the server by a client of its stream.
-pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let (usual, many) = size.of((100_000, 1_000_000), (20_000, 50_000));
-    let (project, server) = Server::with_team(programs, usual)?;
+pub(super) fn server(bench: &Bench) -> Result<Vec<Row>> {
+    let (usual, many) = bench.size((100_000, 1_000_000), (20_000, 50_000));
+    let (project, server) = Server::with_team(bench, usual)?;
     let first = server.first_view()?;
     let what = format!("the first view of {TASKS} tasks, {WORKERS} workers and {usual} events");
     let times = format!("{:.0} ms with the server's start", first * 1e3);
-    let first = (first, FIRST_VIEW);
-    let mut rows = vec![Row::of_limit("studio-first", what, first, "s", times)];
+    let mut rows = vec![first_row("studio-first", &what, first, times)];
     let store = project.store(Sync::Fast)?;
-    let changes = size.of(2_000, 300);
-    rows.extend(events_at_server(&server, &store, changes)?);
+    let changes = bench.size(2_000, 300);
+    let (events, views) = events_of(&server, &store, changes)?;
+    let what = "an event of the journal → a client of the stream";
+    rows.push(latency("studio-event", what, &events, CHANGE));
+    let what = "an event of the journal → the view of a client, changed";
+    rows.push(latency("studio-patch", what, &views, CHANGE));
     rows.push(state_file_at_server(&server, &project, changes)?);
     let memory = most_megabytes(server.child.id())?;
     let what = "the most memory that the server ever had for this";
     rows.push(Row::of_memory("studio-memory", what, memory, MEGABYTES));
     drop((server, project));
-    let (_project, server) = Server::with_team(programs, many)?;
+    let (_project, server) = Server::with_team(bench, many)?;
     let first = server.first_view()?;
-    wait_for("the journal is read", Duration::from_secs(300), || {
+    wait_until("the journal is read", Duration::from_secs(300), || {
         let view = server.get(&format!("/api/v1/teams/{TEAM}"))?;
-        Ok((view["history"]["complete"] == true).then_some(()))
+        Ok(view["history"]["complete"] == true)
     })?;
     let what = format!("the first view with a journal of {many} events");
     let times = format!(
@@ -66,27 +69,12 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         server.started.elapsed().as_secs_f64(),
         most_megabytes(server.child.id())?
     );
-    let first = (first, FIRST_VIEW);
-    rows.push(Row::of_limit("studio-long", what, first, "s", times));
+    rows.push(first_row("studio-long", &what, first, times));
     Ok(rows)
 }
 
-/// Returns the latencies of events from a team in a database to a client of the stream, in seconds.
-pub(super) fn events_in_database(
-    programs: &Programs,
-    project: &TempProject,
-    store: &dyn Store,
-    changes: usize,
-) -> Result<Vec<f64>> {
-    beat_all(store)?;
-    let server = Server::start(programs, project)?;
-    server.first_view()?;
-    let (events, _) = events_of(&server, store, changes)?;
-    Ok(events)
-}
-
 /// Measures the page in a real browser.
-pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+pub(super) fn browser(bench: &Bench) -> Result<Vec<Row>> {
     let chromium = match web::browser() {
         Ok(chromium) => chromium,
         Err(why) => {
@@ -95,8 +83,8 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         }
     };
     // Few changes for the quick run, and enough for a p99 in the full one.
-    let (events, changes) = size.of((100_000, 1_333), (20_000, 500));
-    let (project, server) = Server::with_team(programs, events)?;
+    let (events, changes) = bench.size((100_000, 1_333), (20_000, 500));
+    let (project, server) = Server::with_team(bench, events)?;
     let store = project.store(Sync::Fast)?;
     let mut page = Page::open(&chromium)?;
     let (team, task) = (fixture::team()?, "1".parse()?);
@@ -105,31 +93,38 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     write_state(&project, "a feature")?;
     // The server decides the session's id in the API, so this follows the link like a person.
     page.ask(&json!({ "wish": "follow", "name": "foreign" }))?;
-    page.ask(&json!({ "wish": "watch", "selector": ".head" }))?;
-    let took = page.times(changes, |text| write_state(&project, text))?;
-    let what = "a change of a state file → the screen";
-    rows.push(latency("browser-file", what, &took));
+    let mut measure = |key, what: &str, watch: &Value, change: &dyn Fn(&str) -> Result<()>| {
+        page.ask(watch)?;
+        let took = page.times(changes, change)?;
+        rows.push(latency(key, &format!("{what} → the screen"), &took, CHANGE));
+        anyhow::Ok(())
+    };
+    measure(
+        "browser-file",
+        "a change of a state file",
+        &json!({ "wish": "watch", "selector": ".head" }),
+        &|text| write_state(&project, text),
+    )?;
     let selector = "[role=list][aria-label=Tasks] button.task";
-    page.ask(&json!({ "wish": "watch", "view": view, "selector": selector }))?;
-    let took = page.times(changes, |text| {
-        let edit = Edit {
-            subject: Some(text.to_owned()),
-            ..Edit::default()
-        };
-        Ok(store
-            .update_task(&team, &EventActor::Person, &task, &edit)
-            .map(drop)?)
-    })?;
-    let what = "a change of a task → the screen";
-    rows.push(latency("browser-task", what, &took));
-    page.ask(&json!({
-        "wish": "watch", "view": view, "press": "Activity", "selector": "[data-event]",
-    }))?;
-    let took = page.times(changes, |text| {
-        Ok(store.record(&team, tool_used("w1", text)).map(drop)?)
-    })?;
-    let what = "an event of the journal → the screen";
-    rows.push(latency("browser-event", what, &took));
+    measure(
+        "browser-task",
+        "a change of a task",
+        &json!({ "wish": "watch", "view": view, "selector": selector }),
+        &|text| {
+            let edit = Edit {
+                subject: Some(text.to_owned()),
+                ..Edit::default()
+            };
+            let updated = store.update_task(&team, &EventActor::Person, &task, &edit);
+            Ok(updated.map(drop)?)
+        },
+    )?;
+    measure(
+        "browser-event",
+        "an event of the journal",
+        &json!({ "wish": "watch", "view": view, "press": "Activity", "selector": "[data-event]" }),
+        &|text| Ok(store.record(&team, tool_used("w1", text)).map(drop)?),
+    )?;
     Ok(rows)
 }
 
@@ -174,19 +169,12 @@ fn write_state(project: &TempProject, feature: &str) -> Result<()> {
     Ok(std::fs::rename(new, file)?)
 }
 
-/// Measures the latency of journal events to a client: of the events themselves, and of their changes of the view.
-fn events_at_server(server: &Server, store: &dyn Store, changes: usize) -> Result<[Row; 2]> {
-    let (events, views) = events_of(server, store, changes)?;
-    let what = "an event of the journal → a client of the stream";
-    let in_view = "an event of the journal → the view of a client, changed";
-    Ok([
-        latency("studio-event", what, &events),
-        latency("studio-patch", in_view, &views),
-    ])
-}
-
 /// Returns the latencies of events to a client, and of their changes of the view, in seconds.
-fn events_of(server: &Server, store: &dyn Store, changes: usize) -> Result<(Vec<f64>, Vec<f64>)> {
+pub(super) fn events_of(
+    server: &Server,
+    store: &dyn Store,
+    changes: usize,
+) -> Result<(Vec<f64>, Vec<f64>)> {
     let team = fixture::team()?;
     let listen = |wanted: &'static str| {
         server.listen(TEAM, move |name, data| {
@@ -222,7 +210,7 @@ fn state_file_at_server(server: &Server, project: &TempProject, changes: usize) 
     })?;
     let what = "a change of a state file → a client of the stream";
     let took = arrival_times(&sent, &arrivals, false)?;
-    Ok(latency("studio-file", what, &took))
+    Ok(latency("studio-file", what, &took, CHANGE))
 }
 
 /// Makes changes at a steady rate and returns the result of each, with its start time.
@@ -262,12 +250,13 @@ fn arrival_times(
     sent.iter().map(time).collect()
 }
 
-fn latency(key: &'static str, what: &str, took: &[f64]) -> Row {
+/// Returns the row of the latencies of changes, in seconds, with its limit in milliseconds.
+pub(super) fn latency(key: &'static str, what: &str, took: &[f64], limit: f64) -> Row {
     let [p50, p99, slowest] = [50, 99, 100].map(|percent| percentile(took, percent) * 1e3);
     let count = took.len();
     let times = format!("p50 {p50:.1} ms, p99 {p99:.1} ms, the slowest {slowest:.1} ms of {count}");
     let what = format!("{what}, p99 at {PER_SECOND} in a second");
-    Row::of_limit(key, what, (p99, CHANGE), "ms", times)
+    Row::of_limit(key, &what, (p99, limit), "ms", times)
 }
 
 fn first_view_in_page(page: &mut Page, server: &Server, view: &str, events: usize) -> Result<Row> {
@@ -280,8 +269,11 @@ fn first_view_in_page(page: &mut Page, server: &Server, view: &str, events: usiz
     let what =
         format!("the first view in a browser: {TASKS} tasks, {WORKERS} workers, {events} events");
     let times = format!("{:.0} ms from the address to the screen", took * 1e3);
-    let first = (took, FIRST_VIEW);
-    Ok(Row::of_limit("browser-first", what, first, "s", times))
+    Ok(first_row("browser-first", &what, took, times))
+}
+
+fn first_row(key: &'static str, what: &str, seconds: f64, times: String) -> Row {
+    Row::of_limit(key, what, (seconds, FIRST_VIEW), "s", times)
 }
 
 /// Returns an event that says that an agent used a tool.
@@ -341,8 +333,7 @@ impl Page {
         mut change: impl FnMut(&str) -> Result<()>,
     ) -> Result<Vec<f64>> {
         let sent = paced(count, |_| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
-            let now = u64::try_from(now)?;
+            let now = u64::try_from(unix_time().as_micros())?;
             change(&format!("@{now}@"))?;
             Ok(now)
         })?;
@@ -370,7 +361,7 @@ impl Drop for Page {
 }
 
 /// A server that runs until it is dropped.
-struct Server {
+pub(super) struct Server {
     child: Child,
     /// Its address and key, as it printed them.
     printed: Value,
@@ -379,16 +370,16 @@ struct Server {
 
 impl Server {
     /// Starts a server for a large team with a journal of this length.
-    fn with_team(programs: &Programs, events: usize) -> Result<(TempProject, Self)> {
+    fn with_team(bench: &Bench, events: usize) -> Result<(TempProject, Self)> {
         let project = large_team(events)?;
-        let server = Self::start(programs, &project)?;
+        let server = Self::start(bench, &project)?;
         Ok((project, server))
     }
 
-    fn start(programs: &Programs, project: &TempProject) -> Result<Self> {
+    pub(super) fn start(bench: &Bench, project: &TempProject) -> Result<Self> {
         let started = Instant::now();
         let words = ["studio", "--port", "0", "--json"];
-        let mut command = programs.product.command(project, words);
+        let mut command = bench.product.command(project, words);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let mut line = String::new();
@@ -427,7 +418,7 @@ impl Server {
     }
 
     /// Returns the seconds from the start of the server to the view of the whole team.
-    fn first_view(&self) -> Result<f64> {
+    pub(super) fn first_view(&self) -> Result<f64> {
         let view = self.get(&format!("/api/v1/teams/{TEAM}"))?;
         let took = self.started.elapsed();
         let [tasks, workers] = ["tasks", "workers"].map(|key| list(&view[key]).count());

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use teamster_testkit::RunCmd;
 
-use super::{Programs, Row, Size, float, median};
+use super::{Bench, Row, float, median};
 use crate::fixture;
-use crate::product::{Finished, TEAM, TempProject, words};
+use crate::product::{Finished, TEAM, TempProject};
 
 /// The size limit of a typical briefing, in characters.
 const TYPICAL_BRIEFING: f64 = 6_000.0;
@@ -80,11 +80,11 @@ fi
 "#;
 
 /// Measures the prompts of a team's agents.
-pub(super) fn told(programs: &Programs, _size: Size) -> Result<Vec<Row>> {
-    let usual = Told::by_run(programs, SUMMARY, HANDOVER, DESCRIPTION)?;
+pub(super) fn told(bench: &Bench) -> Result<Vec<Row>> {
+    let usual = Told::by_run(bench, SUMMARY, HANDOVER, DESCRIPTION)?;
     let much = |text: &str, length: usize| text.chars().cycle().take(length).collect::<String>();
     let longest = Told::by_run(
-        programs,
+        bench,
         &much(SUMMARY, 4_000),
         &much(HANDOVER, 8_000),
         &much(DESCRIPTION, 10_000),
@@ -98,7 +98,7 @@ pub(super) fn told(programs: &Programs, _size: Size) -> Result<Vec<Row>> {
     );
     let (done, longest) = (count - 2, most(&longest));
     let row = |key, what: String, value, limit, times| {
-        Row::of_limit(key, what, (value, limit), "characters", times)
+        Row::of_limit(key, &what, (value, limit), "characters", times)
     };
     Ok(vec![
         row(
@@ -135,18 +135,13 @@ struct Told {
 
 impl Told {
     /// Lets a team with a leader do its tasks, each with these texts.
-    fn by_run(
-        programs: &Programs,
-        summary: &str,
-        handover: &str,
-        description: &str,
-    ) -> Result<Self> {
+    fn by_run(bench: &Bench, summary: &str, handover: &str, description: &str) -> Result<Self> {
         let project = repository()?;
         let root = project.root();
         let report = json!({ "status": "done", "summary": summary, "handover": handover });
         fs::write(root.join("report.json"), format!("{report}\n"))?;
         fs::write(root.join("plan.json"), plan(description).to_string())?;
-        let program = programs.product.binary.display().to_string();
+        let program = bench.product.binary.display().to_string();
         for (name, script) in [("worker.sh", WORKER), ("leader.sh", LEADER)] {
             let script = script.replace("ROOT", &root.display().to_string());
             fs::write(root.join(name), script.replace("PROGRAM", &program))?;
@@ -159,7 +154,7 @@ impl Told {
             .verify("test -d src")
             .verify("ls src/login")
             .approve("auto");
-        go(programs, &project, &run)?;
+        go(bench, &project, &run)?;
         let length = |name: &str| -> Result<usize> {
             let text = read(root, name)?;
             Ok(text.chars().count())
@@ -200,11 +195,8 @@ fn repository() -> Result<TempProject> {
     for number in 1..=60 {
         fs::write(folder.join(format!("src/part-{number}.ts")), "export {};\n")?;
     }
-    for line in ["add .", "commit --quiet --message Files"] {
-        let mut git = std::process::Command::new("git");
-        project.enter(&mut git);
-        Finished::checked(git.args(words(line)))?;
-    }
+    fixture::git(&project, "add .")?;
+    fixture::git(&project, "commit --quiet --message Files")?;
     Ok(project)
 }
 
@@ -220,8 +212,8 @@ fn plan(description: &str) -> Value {
 }
 
 /// Runs a team to its end and returns the seconds that it took.
-fn go(programs: &Programs, project: &TempProject, run: &RunCmd) -> Result<f64> {
-    let mut command = programs.product.command(project, run);
+fn go(bench: &Bench, project: &TempProject, run: &RunCmd) -> Result<f64> {
+    let mut command = bench.product.command(project, run);
     command.env_remove("TEAMSTER_TEAM");
     Ok(Finished::checked(&mut command)?.took.as_secs_f64())
 }
@@ -238,13 +230,13 @@ enum Course {
 }
 
 /// Measures how much longer a run takes with a leader, if no agent takes any time.
-pub(super) fn led(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let rounds = size.of(9, 2);
+pub(super) fn led(bench: &Bench) -> Result<Vec<Row>> {
+    let rounds = bench.size(9, 2);
     let courses = [Course::Planned, Course::Led, Course::Asked];
     let mut times = courses.map(|_| Vec::new());
     for _ in 0..rounds {
         for (course, times) in courses.iter().zip(&mut times) {
-            times.push(instant_run(programs, *course)?);
+            times.push(instant_run(bench, *course)?);
         }
     }
     let [planned, led, asked] = times.map(|times| median(&times));
@@ -263,7 +255,7 @@ pub(super) fn led(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     ])
 }
 
-fn instant_run(programs: &Programs, course: Course) -> Result<f64> {
+fn instant_run(bench: &Bench, course: Course) -> Result<f64> {
     let project = repository()?;
     let root = project.root();
     let plan = plan(DESCRIPTION);
@@ -278,7 +270,7 @@ fn instant_run(programs: &Programs, course: Course) -> Result<f64> {
         Course::Planned => run.plan(&root.join("plan.json").display().to_string()),
         Course::Led | Course::Asked => run.leader("actor"),
     };
-    go(programs, &project, &run)
+    go(bench, &project, &run)
 }
 
 /// Returns the script for the agents of an instant run: they take no time, and change a file for each task.

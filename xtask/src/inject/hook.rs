@@ -13,8 +13,8 @@ use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{Case, Fault, Run, Struck, Target};
-use crate::fixture;
-use crate::product::{Finished, Product, TempProject, check, list, text, words};
+use crate::fixture::{self, teammates};
+use crate::product::{self, Finished, Product, TempProject, check, list, text, words};
 
 /// The time limit for a hook, whatever happens to it or to others.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -55,15 +55,18 @@ pub(super) struct HookCase {
     before: Before,
 }
 
-macro_rules! case {
-    ($name:expr, $is_central:expr, $event:expr, $before:ident) => {
-        HookCase {
-            name: $name,
-            is_central: $is_central,
-            event: $event,
-            before: Before::$before,
-        }
-    };
+const fn case(
+    name: &'static str,
+    is_central: bool,
+    event: &'static str,
+    before: Before,
+) -> HookCase {
+    HookCase {
+        name,
+        is_central,
+        event,
+        before,
+    }
 }
 
 const START: &str = "SubagentStart";
@@ -71,12 +74,17 @@ const STOP: &str = "SubagentStop";
 
 /// All hook calls. After a stop without a state only the end is recorded.
 pub(super) const CASES: [HookCase; 6] = [
-    case!("hook SubagentStart, cold", true, START, Nothing),
-    case!("hook SubagentStart, warm", true, START, Others),
-    case!("hook SubagentStart, after", false, START, EndedSession),
-    case!("hook SubagentStart, late", false, START, LateChange),
-    case!("hook SubagentStop, cold", false, STOP, Nothing),
-    case!("hook SubagentStop, warm", true, STOP, Others),
+    case("hook SubagentStart, cold", true, START, Before::Nothing),
+    case("hook SubagentStart, warm", true, START, Before::Others),
+    case(
+        "hook SubagentStart, after",
+        false,
+        START,
+        Before::EndedSession,
+    ),
+    case("hook SubagentStart, late", false, START, Before::LateChange),
+    case("hook SubagentStop, cold", false, STOP, Before::Nothing),
+    case("hook SubagentStop, warm", true, STOP, Before::Others),
 ];
 
 impl Target for HookCase {
@@ -84,7 +92,7 @@ impl Target for HookCase {
         (self.name, self.is_central)
     }
 
-    fn prepare(&self, product: &Product) -> Result<Case> {
+    fn prepare<'a>(&self, product: &'a Product) -> Result<Case<'a>> {
         let project = TempProject::new()?;
         register_team(&project)?;
         let tell = |event: &str, session: &str, name: &str| -> Result<()> {
@@ -115,7 +123,7 @@ impl Target for HookCase {
             std::fs::write(file, format!("{change}\n"))?;
         }
         let input = payload(&project, self.event, SESSION, NAME)?;
-        let case = Case::new(project, &format!("hook {}", self.event));
+        let case = Case::new(product, project, &format!("hook {}", self.event));
         Ok(Case {
             input: Some(input),
             ..case
@@ -132,7 +140,7 @@ impl Target for HookCase {
             check!(found, lets_go_on => "the output is no JSON: {stdout:?}");
             check!(found, took <= WITHIN => "it took {took:?}");
         }
-        let happened = self.go_on(struck.product, &struck.case.project, run)?;
+        let happened = self.go_on(struck.case, run)?;
         let (holds, otherwise) = match struck.fault {
             // The output comes last.
             Fault::Kill => (finished.json().is_none(), "printed its result"),
@@ -147,10 +155,11 @@ impl Target for HookCase {
 
 impl HookCase {
     /// Checks the files, calls a hook of another session, checks again, and returns whether the change is there.
-    fn go_on(&self, product: &Product, project: &TempProject, run: &mut Run) -> Result<bool> {
+    fn go_on(&self, case: &Case<'_>, run: &mut Run) -> Result<bool> {
+        let project = &case.project;
         let before = States::read(project)?;
         let at_once = self.happened(&before)?;
-        let next = call(product, project, START, NEXT_SESSION, NEXT_NAME)?;
+        let next = call(case.product, project, START, NEXT_SESSION, NEXT_NAME)?;
         run.next = next.took;
         let after = States::read(project)?;
         let found = &mut run.violations;
@@ -159,7 +168,7 @@ impl HookCase {
         let is_good = next.code() == Some(0) && next.json().is_some();
         check!(found, is_good => "the next hook failed: {end}, {stdout:?}");
         check!(found, took <= WITHIN => "the next hook took {took:?}");
-        let row = after.sessions.get(NEXT_SESSION).map(names);
+        let row = after.sessions.get(NEXT_SESSION).map(teammates);
         let has_row = row.is_some_and(|names| names.contains(&NEXT_NAME));
         check!(found, has_row => "the next hook's row is not there");
         let left = after.leftovers.iter();
@@ -198,7 +207,7 @@ impl HookCase {
         let is = shown_as(NAME);
         let mut expected: Vec<&str> = is.map(|_| NAME).into_iter().collect();
         expected.extend(others);
-        let names = names(state);
+        let names = teammates(state);
         ensure!(names == expected, "the roster is {names:?}");
         let are_spawning = others.iter().all(|name| shown_as(name) == Some("spawning"));
         let is_same = state["enabled"] == true && are_spawning;
@@ -243,14 +252,7 @@ fn call(
 
 /// Writes the client's payload about an agent in the lead's process.
 fn payload(project: &TempProject, event: &str, session: &str, name: &str) -> Result<PathBuf> {
-    let payload = json!({
-        "session_id": session,
-        "transcript_path": project.home().join("transcript.jsonl"),
-        "cwd": project.folder(),
-        "hook_event_name": event,
-        "agent_id": format!("a{name}-0123456789abcdef"),
-        "agent_type": name,
-    });
+    let payload = fixture::hook_payload(project, event, session, name);
     let file = project.root().join(format!("payload-{event}-{name}.json"));
     std::fs::write(&file, payload.to_string())?;
     Ok(file)
@@ -297,17 +299,15 @@ impl States {
     }
 
     fn read_folder(&mut self, folder: &Path) -> Result<()> {
-        for entry in std::fs::read_dir(folder).into_iter().flatten() {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if USUAL.contains(&name.as_ref()) {
+        for name in product::names(folder) {
+            if USUAL.contains(&name.as_str()) {
                 continue;
             }
-            if name.starts_with('.') || path.extension().is_none_or(|end| end != "json") {
-                self.leftovers.push(name.into_owned());
+            if name.starts_with('.') || name.strip_suffix(".json").is_none() {
+                self.leftovers.push(name);
                 continue;
             }
-            match serde_json::from_slice::<Value>(&std::fs::read(&path)?) {
+            match serde_json::from_slice::<Value>(&std::fs::read(folder.join(&name))?) {
                 Ok(state) => {
                     let fields = state.as_object().into_iter().flat_map(|o| o.keys());
                     let fields: Vec<&str> = fields.map(String::as_str).collect();
@@ -332,12 +332,4 @@ impl States {
             }
         }
     }
-}
-
-/// Returns the sorted names of the teammates in a state.
-fn names(state: &Value) -> Vec<&str> {
-    let rows = list(&state["teammates"]);
-    let mut names: Vec<&str> = rows.map(|row| text(&row["name"])).collect();
-    names.sort_unstable();
-    names
 }

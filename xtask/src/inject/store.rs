@@ -46,17 +46,17 @@ pub(super) struct Operation {
     /// Whether its output is the result: nothing may count as delivered that the caller never got.
     hands_out: bool,
     /// Makes a team on which the operation can be performed once.
-    prepare: fn() -> Result<Case>,
+    prepare: fn(&Product) -> Result<Case<'_>>,
     /// Returns whether the operation happened, by the files; an error for any intermediate state.
-    happened: fn(&Case, &Files) -> Result<bool>,
+    happened: fn(&Case<'_>, &Files) -> Result<bool>,
     /// Counts how often the journal records it.
     journalled: fn(&Files) -> usize,
     /// Returns whether a reader sees it before the next write.
-    is_seen: fn(&Caller<'_>) -> Result<bool>,
+    is_seen: fn(&Case<'_>) -> Result<bool>,
     /// The next operation of another worker, which must succeed.
     next: &'static str,
     /// Makes the final checks, which may change the team.
-    finish: fn(&Caller<'_>, bool, &Finished, &mut Run) -> Result<()>,
+    finish: fn(&Case<'_>, bool, &Finished, &mut Run) -> Result<()>,
 }
 
 /// All operations.
@@ -65,7 +65,7 @@ pub(super) const OPERATIONS: [Operation; 7] = [
         name: "task claim",
         is_central: true,
         hands_out: false,
-        prepare: || with_tasks("task claim --worker w1 --json", false),
+        prepare: |product| with_tasks(product, "task claim --worker w1 --json", false),
         happened: claim_happened,
         // A claim whose output could not be written is released at once: then it did not happen, and the journal has
         // both events.
@@ -73,7 +73,7 @@ pub(super) const OPERATIONS: [Operation; 7] = [
             let by_first = |kind: &str| files.count(kind, |event| event["actor"] == "w1");
             by_first("task.claimed").saturating_sub(by_first("task.released"))
         },
-        is_seen: |caller| Ok(caller.task()?["owner"] == "w1"),
+        is_seen: |case| Ok(case.task()?["owner"] == "w1"),
         next: NEXT_CLAIM,
         finish: finish_claim,
     },
@@ -81,46 +81,52 @@ pub(super) const OPERATIONS: [Operation; 7] = [
         name: "task complete",
         is_central: true,
         hands_out: false,
-        prepare: || with_tasks("task complete 1 --token TOKEN --json", true),
+        prepare: |product| with_tasks(product, "task complete 1 --token TOKEN --json", true),
         happened: complete_happened,
         journalled: |files| files.count("task.completed", |event| event["taskId"] == "1"),
-        is_seen: |caller| Ok(caller.task()?["status"] == "completed"),
+        is_seen: |case| Ok(case.task()?["status"] == "completed"),
         next: NEXT_CLAIM,
-        finish: |caller, happened, next, run| {
+        finish: |case, happened, next, run| {
             // Task 2 is blocked by task 1, and has the lower number.
             expect_claimed(next, if happened { "2" } else { "3" }, run);
-            caller.expect("task complete 1 --token TOKEN --json", 0, run)?;
-            caller.must_be_once(complete_happened, "task.completed", run)
+            case.expect("task complete 1 --token TOKEN --json", 0, run)?;
+            case.must_be_once(complete_happened, "task.completed", run)
         },
     },
     Operation {
         name: "task fail",
         is_central: false,
         hands_out: false,
-        prepare: || with_tasks("task fail 1 --token TOKEN --error boom --json", true),
+        prepare: |product| {
+            with_tasks(
+                product,
+                "task fail 1 --token TOKEN --error boom --json",
+                true,
+            )
+        },
         happened: fail_happened,
         journalled: |files| files.count("task.failed", |event| event["taskId"] == "1"),
-        is_seen: |caller| Ok(caller.task()?["status"] == "pending"),
+        is_seen: |case| Ok(case.task()?["status"] == "pending"),
         next: NEXT_CLAIM,
-        finish: |caller, happened, next, run| {
+        finish: |case, happened, next, run| {
             expect_claimed(next, "3", run);
             let line = "task fail 1 --token TOKEN --error boom --json";
-            caller.expect(line, if happened { 4 } else { 0 }, run)?;
-            caller.must_be_once(fail_happened, "task.failed", run)
+            case.expect(line, if happened { 4 } else { 0 }, run)?;
+            case.must_be_once(fail_happened, "task.failed", run)
         },
     },
     Operation {
         name: "task import",
         is_central: false,
         hands_out: false,
-        prepare: || {
+        prepare: |product| {
             let project = TempProject::new()?;
             let store = fixture::create_team(&project, 2)?;
             fixture::import(&store, &[fixture::planned("first", &[])])?;
             let plan = project.folder().join("plan.json");
             std::fs::write(&plan, PLAN)?;
             let line = format!("task import {} --json", plan.display());
-            Ok(Case::new(project, &line))
+            Ok(Case::new(product, project, &line))
         },
         happened: import_happened,
         journalled: |files| {
@@ -131,45 +137,47 @@ pub(super) const OPERATIONS: [Operation; 7] = [
             let is_same = counts.iter().all(|count| *count == counts[0]);
             if is_same { counts[0] } else { usize::MAX }
         },
-        is_seen: |caller| {
-            let printed = caller.ask("task list --json")?;
+        is_seen: |case| {
+            let printed = case.ask("task list --json")?;
             Ok(list(&printed["tasks"]).count() == 5)
         },
         next: NEXT_CLAIM,
-        finish: |caller, happened, next, run| {
+        finish: |case, happened, next, run| {
             let got = next.json().unwrap_or_default()["task"]["subject"].take();
             check!(run.violations, got == "first" => "the next claimer got {got}");
             // Of the four only the root is free, and only if they were created.
             let code = if happened { 0 } else { 5 };
-            caller.expect("task claim --worker w1 --json", code, run)?;
-            caller.expect("task claim --worker w1 --json", 5, run)
+            case.expect("task claim --worker w1 --json", code, run)?;
+            case.expect("task claim --worker w1 --json", 5, run)
         },
     },
     Operation {
         name: "message send",
         is_central: true,
         hands_out: false,
-        prepare: || with_messages(2, "message send --to w2 --from w1 struck --json"),
+        prepare: |product| {
+            with_messages(product, 2, "message send --to w2 --from w1 struck --json")
+        },
         happened: |case, _| is_sent(case),
         journalled: sends_journalled,
         is_seen: is_listed,
         next: NEXT_SEND,
-        finish: |caller, happened, _, run| caller.expect_inbox(1..=2, happened, run),
+        finish: |case, happened, _, run| case.expect_inbox(1..=2, happened, run),
     },
     Operation {
         name: "message read --ack",
         is_central: false,
         hands_out: true,
-        prepare: || with_messages(3, "message read --as w2 --ack --limit 2 --json"),
+        prepare: |product| with_messages(product, 3, "message read --as w2 --ack --limit 2 --json"),
         happened: ack_happened,
         journalled: |files| files.count("message.acked", |_| true),
-        is_seen: |caller| {
-            let listed = caller.ask("message list --json")?;
+        is_seen: |case| {
+            let listed = case.ask("message list --json")?;
             Ok(!listed["messages"][0]["ackedAt"].is_null())
         },
         next: NEXT_SEND,
-        finish: |caller, happened, _, run| {
-            caller.expect_inbox(if happened { 3..=3 } else { 1..=3 }, false, run)
+        finish: |case, happened, _, run| {
+            case.expect_inbox(if happened { 3..=3 } else { 1..=3 }, false, run)
         },
     },
     Operation {
@@ -181,9 +189,9 @@ pub(super) const OPERATIONS: [Operation; 7] = [
         journalled: sends_journalled,
         is_seen: is_listed,
         next: NEXT_SEND,
-        finish: |caller, happened, _, run| {
-            caller.expect_inbox(ACKED + 1..=FILL, happened, run)?;
-            let rotated = caller.case.project.team().join("inbox/w2.1.jsonl");
+        finish: |case, happened, _, run| {
+            case.expect_inbox(ACKED + 1..=FILL, happened, run)?;
+            let rotated = case.project.team().join("inbox/w2.1.jsonl");
             check!(run.violations, rotated.exists() => "the inbox did not rotate");
             Ok(())
         },
@@ -195,21 +203,20 @@ impl Target for Operation {
         (self.name, self.is_central)
     }
 
-    fn prepare(&self, _: &Product) -> Result<Case> {
-        (self.prepare)()
+    fn prepare<'a>(&self, product: &'a Product) -> Result<Case<'a>> {
+        (self.prepare)(product)
     }
 
     fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()> {
-        let &Struck { product, case, .. } = struck;
+        let case = struck.case;
         let before = Files::read(&case.project)?;
         run.violations.extend(before.problems.iter().cloned());
         (self.happened)(case, &before)?;
-        let caller = Caller { product, case };
         let is_seen = match struck.fault {
             Fault::Kill => false,
-            Fault::Error(_) => (self.is_seen)(&caller)?,
+            Fault::Error(_) => (self.is_seen)(case)?,
         };
-        let happened = self.go_on(&caller, run)?;
+        let happened = self.go_on(case, run)?;
         run.happened = Some(happened);
         match struck.fault {
             Fault::Kill => self.judge_killed(&struck.finished, happened, run),
@@ -226,9 +233,9 @@ impl Target for Operation {
 impl Operation {
     /// Performs the next operation of another worker, checks that the team is intact, and returns whether the
     /// operation happened.
-    fn go_on(&self, caller: &Caller<'_>, run: &mut Run) -> Result<bool> {
-        let project = &caller.case.project;
-        let next = caller.product.call(project, self.next)?;
+    fn go_on(&self, case: &Case<'_>, run: &mut Run) -> Result<bool> {
+        let project = &case.project;
+        let next = case.product.call(project, self.next)?;
         run.next = next.took;
         let (took, end, found) = (next.took, next.describe(), &mut run.violations);
         check!(found, next.success() => "the next operation failed: {end}");
@@ -236,11 +243,11 @@ impl Operation {
         let mut after = Files::read(project)?;
         after.check_whole();
         found.append(&mut after.problems);
-        let happened = (self.happened)(caller.case, &after)?;
+        let happened = (self.happened)(case, &after)?;
         let told = (self.journalled)(&after);
         let is_told = told == usize::from(happened);
         check!(found, is_told => "happened: {happened}, and told {told} times");
-        (self.finish)(caller, happened, &next, run)?;
+        (self.finish)(case, happened, &next, run)?;
         Ok(happened)
     }
 
@@ -277,16 +284,11 @@ impl Operation {
     }
 }
 
-/// The binary in the project of a case.
-struct Caller<'a> {
-    product: &'a Product,
-    case: &'a Case,
-}
-
-impl Caller<'_> {
+/// Calls of the binary in the project of a case.
+impl Case<'_> {
     /// Returns the JSON output of a call.
     fn ask(&self, line: &str) -> Result<Value> {
-        let finished = self.product.call(&self.case.project, line)?;
+        let finished = self.product.call(&self.project, line)?;
         match finished.json() {
             Some(value) if finished.success() => Ok(value),
             _ => bail!("`{line}` failed: {}", finished.describe()),
@@ -295,8 +297,8 @@ impl Caller<'_> {
 
     /// Makes a call that must end with this exit code.
     fn expect(&self, line: &str, code: i32, run: &mut Run) -> Result<()> {
-        let line = line.replace("TOKEN", &self.case.token);
-        let finished = self.product.call(&self.case.project, &line)?;
+        let line = line.replace("TOKEN", &self.token);
+        let finished = self.product.call(&self.project, &line)?;
         let (is_it, end) = (finished.code() == Some(code), finished.describe());
         check!(run.violations, is_it => "`{line}` should exit {code}: {end}");
         Ok(())
@@ -309,13 +311,13 @@ impl Caller<'_> {
     /// Checks that a repeated operation has happened once.
     fn must_be_once(
         &self,
-        happened: fn(&Case, &Files) -> Result<bool>,
+        happened: fn(&Case<'_>, &Files) -> Result<bool>,
         kind: &str,
         run: &mut Run,
     ) -> Result<()> {
-        let files = Files::read(&self.case.project)?;
+        let files = Files::read(&self.project)?;
         let count = files.count(kind, |event| event["taskId"] == "1");
-        let is_once = happened(self.case, &files)? && count == 1;
+        let is_once = happened(self, &files)? && count == 1;
         check!(run.violations, is_once => "done again, it is not one {kind}");
         Ok(())
     }
@@ -342,7 +344,7 @@ impl Caller<'_> {
 }
 
 /// Makes a team whose task 1 blocks task 2, with tasks 3 and 4 free. With `claimed`, worker 1 holds task 1.
-fn with_tasks(line: &str, claimed: bool) -> Result<Case> {
+fn with_tasks<'a>(product: &'a Product, line: &str, claimed: bool) -> Result<Case<'a>> {
     let project = TempProject::new()?;
     let store = fixture::create_team(&project, 3)?;
     let plan = [
@@ -357,23 +359,23 @@ fn with_tasks(line: &str, claimed: bool) -> Result<Case> {
     } else {
         String::new()
     };
-    let case = Case::new(project, &line.replace("TOKEN", &token));
+    let case = Case::new(product, project, &line.replace("TOKEN", &token));
     Ok(Case { token, ..case })
 }
 
 /// Makes a team whose worker 2 has this many messages.
-fn with_messages(count: usize, line: &str) -> Result<Case> {
+fn with_messages<'a>(product: &'a Product, count: usize, line: &str) -> Result<Case<'a>> {
     let project = TempProject::new()?;
     let store = fixture::create_team(&project, 3)?;
     for number in 1..=count {
         fixture::send(&store, 1, 2, &format!("m{number}"))?;
     }
-    Ok(Case::new(project, line))
+    Ok(Case::new(product, project, line))
 }
 
 /// Makes a team whose worker 2 has an inbox that the next message rotates.
-fn with_full_inbox() -> Result<Case> {
-    let case = with_messages(0, "message send --to w2 --from w1 struck --json")?;
+fn with_full_inbox(product: &Product) -> Result<Case<'_>> {
+    let case = with_messages(product, 0, "message send --to w2 --from w1 struck --json")?;
     let store = case.project.store(teamster_fs::Sync::Fast)?;
     let padding = "x".repeat(63 * 1024);
     for number in 1..=FILL {
@@ -386,7 +388,7 @@ fn with_full_inbox() -> Result<Case> {
     Ok(case)
 }
 
-fn claim_happened(_: &Case, files: &Files) -> Result<bool> {
+fn claim_happened(_: &Case<'_>, files: &Files) -> Result<bool> {
     let task = files.first_task()?;
     let claim = &task["metadata"]["teamster"]["claim"]["worker"];
     match (task["status"].as_str(), task["owner"].as_str()) {
@@ -397,25 +399,25 @@ fn claim_happened(_: &Case, files: &Files) -> Result<bool> {
     }
 }
 
-fn finish_claim(caller: &Caller<'_>, happened: bool, next: &Finished, run: &mut Run) -> Result<()> {
+fn finish_claim(case: &Case<'_>, happened: bool, next: &Finished, run: &mut Run) -> Result<()> {
     match (happened, claimed_id(next).as_str()) {
-        (true, "3") => caller.expect("task claim --worker w3 1 --json", 4, run),
+        (true, "3") => case.expect("task claim --worker w3 1 --json", 4, run),
         (false, "1") => Ok(()),
-        (false, "3") => finish_passed_over(caller, run),
+        (false, "3") => finish_passed_over(case, run),
         (_, other) => bail!("the next claimer got {other:?}"),
     }
 }
 
 /// Checks the end of a claim whose lock names no process: the next claimant skipped it, and once it is 30 s old the
 /// task is free again.
-fn finish_passed_over(caller: &Caller<'_>, run: &mut Run) -> Result<()> {
-    let file = caller.case.project.tasks().join("1.lock");
+fn finish_passed_over(case: &Case<'_>, run: &mut Run) -> Result<()> {
+    let file = case.project.tasks().join("1.lock");
     let lock = std::fs::metadata(&file).context("task 1 was passed over without a lock")?;
     ensure!(lock.len() == 0, "a lock with a name in it was left");
-    caller.expect("task claim --worker w3 1 --json", 4, run)?;
+    case.expect("task claim --worker w3 1 --json", 4, run)?;
     let lock = std::fs::File::options().write(true).open(&file)?;
     lock.set_modified(SystemTime::now() - STALE)?;
-    caller.expect("task claim --worker w3 1 --json", 0, run)?;
+    case.expect("task claim --worker w3 1 --json", 0, run)?;
     check!(run.violations, !file.exists() => "the claim that took it over left it");
     Ok(())
 }
@@ -430,7 +432,7 @@ fn expect_claimed(next: &Finished, wanted: &str, run: &mut Run) {
     check!(run.violations, got == wanted => "the next claimer got {got:?}, not {wanted}");
 }
 
-fn complete_happened(_: &Case, files: &Files) -> Result<bool> {
+fn complete_happened(_: &Case<'_>, files: &Files) -> Result<bool> {
     let task = files.first_task()?;
     match task["status"].as_str() {
         Some("completed") if task["metadata"]["permanentlyFailed"] != true => Ok(true),
@@ -439,7 +441,7 @@ fn complete_happened(_: &Case, files: &Files) -> Result<bool> {
     }
 }
 
-fn fail_happened(_: &Case, files: &Files) -> Result<bool> {
+fn fail_happened(_: &Case<'_>, files: &Files) -> Result<bool> {
     let task = files.first_task()?;
     let failures = files.failures.get("1").map(|file| &file["retryCount"]);
     let is_unfinished = !files.leftovers.is_empty();
@@ -452,7 +454,7 @@ fn fail_happened(_: &Case, files: &Files) -> Result<bool> {
     }
 }
 
-fn import_happened(_: &Case, files: &Files) -> Result<bool> {
+fn import_happened(_: &Case<'_>, files: &Files) -> Result<bool> {
     let is_there = |subject: &&&str| {
         let same = |task: &&Value| task["subject"] == **subject;
         files.tasks.values().filter(same).count() == 1
@@ -467,7 +469,7 @@ fn import_happened(_: &Case, files: &Files) -> Result<bool> {
 }
 
 /// Returns whether the struck message is in the inbox; more than once is an error.
-fn is_sent(case: &Case) -> Result<bool> {
+fn is_sent(case: &Case<'_>) -> Result<bool> {
     let contents = inbox_contents(&case.project, "w2")?;
     match contents.iter().filter(|content| *content == STRUCK).count() {
         0 => Ok(false),
@@ -480,12 +482,12 @@ fn sends_journalled(files: &Files) -> usize {
     files.count("message.sent", |event| short(&event["data"]) == STRUCK)
 }
 
-fn is_listed(caller: &Caller<'_>) -> Result<bool> {
-    let listed = caller.contents("message list --json")?;
+fn is_listed(case: &Case<'_>) -> Result<bool> {
+    let listed = case.contents("message list --json")?;
     Ok(listed.iter().any(|content| content == STRUCK))
 }
 
-fn ack_happened(case: &Case, _: &Files) -> Result<bool> {
+fn ack_happened(case: &Case<'_>, _: &Files) -> Result<bool> {
     let inbox = case.project.team().join("inbox");
     let Ok(bytes) = std::fs::read(inbox.join("w2.offset")) else {
         return Ok(false);

@@ -6,17 +6,24 @@ mod ours;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::polls::Poller;
+use super::session_files::STATE;
 use super::{Lab, RealRun, Report};
 use crate::product::{Finished, check, files, text};
 use client::ClaudeSession;
-use ours::{Ours, Watch};
+use ours::{Ours, Seen};
 
 /// The text of a teamster hook in the client's log.
 const HOOK: &str = "/teamster hook ";
+/// The file that the hooks log to.
+const LOG: &str = "hooks.log";
+/// The poll interval, which is shorter than the time between two hooks of one agent.
+const LOOK: Duration = Duration::from_millis(3);
 
 /// Returns all sessions: the client's version, where teammates run, and the scenario.
 pub(super) fn sessions() -> Vec<RealRun> {
@@ -24,11 +31,10 @@ pub(super) fn sessions() -> Vec<RealRun> {
     let session = |clients: &'static [&'static str], mode: &'static str, scenario: &'static str| {
         let what = if scenario == "team" { mode } else { scenario };
         let version = clients[0].trim_start_matches("claude-");
-        RealRun {
-            name: format!("{}-{what}", clients[0]),
-            clients,
-            run: Box::new(move |lab| run_session(lab, [version, mode, scenario])),
-        }
+        let name = format!("{}-{what}", clients[0]);
+        RealRun::new(name, clients, move |lab| {
+            run_session(lab, [version, mode, scenario])
+        })
     };
     vec![
         session(NEW, "in-process", "team"),
@@ -53,20 +59,27 @@ pub(super) fn install_hooks(lab: &Lab) -> Result<PathBuf> {
     Ok(home.join(".claude/settings.json"))
 }
 
-fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
-    let settings = install_hooks(lab)?.display().to_string();
-    let (session, log) = (lab.path("out"), lab.path("hooks.log"));
+/// Returns the values of the script's variables `SETTINGS` and `XENV` for a session whose hooks write a log.
+pub(super) fn session_variables(lab: &Lab, settings: &Path) -> (String, String) {
+    let log = lab.path(LOG);
     let variables = format!("TEAMSTER_DEBUG=1 TEAMSTER_LOG={}", log.display());
-    let watch = Watch::begin(session.join("project/.bkit/agent-state.json"));
+    (settings.display().to_string(), variables)
+}
+
+fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
+    let (settings, variables) = session_variables(lab, &install_hooks(lab)?);
+    let session = lab.path("out");
+    let state = session.join("project").join(STATE);
+    let watch = Poller::begin(LOOK, move |seen: &mut Seen| seen.look(&state));
     let variables = [("SETTINGS", &*settings), ("XENV", &variables)];
     let ended = lab.run("claude-team", &words, &variables);
-    let (seen, ended) = (watch.end(), ended?);
+    let (seen, ended) = (watch.end()?, ended?);
     let mut report = Report::default();
     let last = ended.stdout.trim().lines().last().unwrap_or_default();
     let (is_good, end) = (ended.success(), ended.describe());
     check!(report.differences, is_good => "the session failed: {last} {end}");
     let client = ClaudeSession::read(&session).context("what the client left")?;
-    let ours = Ours::read(&session, &log, seen).context("what teamster left")?;
+    let ours = Ours::read(&session, &lab.path(LOG), seen).context("what teamster left")?;
     compare::all(&client, &ours, &mut report);
     check_client_log(&session, &mut report)?;
     Ok(report)
@@ -83,11 +96,7 @@ pub(super) fn check_client_log(session: &Path, report: &mut Report) -> Result<()
     let mut entries = 0;
     let folder = session.join("home/.claude/projects");
     let mut transcripts = files(&folder, &[""]).unwrap_or_default();
-    transcripts.retain(|name| {
-        Path::new(name)
-            .extension()
-            .is_some_and(|end| end == "jsonl")
-    });
+    transcripts.retain(|name| name.strip_suffix(".jsonl").is_some());
     for name in transcripts {
         for line in std::fs::read_to_string(folder.join(&name))?.lines() {
             let entry: Value = serde_json::from_str(line).unwrap_or_default();

@@ -6,14 +6,21 @@
 //! evidence.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::DefaultBodyLimit;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 
 use crate::product::{list, text};
 
@@ -50,24 +57,23 @@ fn addressed(prompt: &str) -> Option<(PromptRole, String, String)> {
         let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
         Some(rest[..end].to_owned())
     };
-    if prompt.starts_with("You are the leader of the team ") {
-        let is_woken = prompt.contains("You are asked because");
-        let role = if is_woken {
-            PromptRole::Leader
-        } else {
-            PromptRole::Planner
-        };
-        return Some((role, word("leader of the team ")?, String::new()));
-    }
-    if prompt.starts_with("You review the work of the team ") {
-        let team = word("the work of the team ")?;
-        return Some((PromptRole::Reviewer, team, String::new()));
-    }
-    if !prompt.starts_with("You are ") {
-        return None;
-    }
-    let team = word(", a worker of the team ")?;
-    Some((PromptRole::Worker, team, word("This is task ")?))
+    let is_woken = prompt.contains("You are asked because");
+    let (role, before_team) = match prompt {
+        _ if prompt.starts_with("You are the leader of the team ") => {
+            let woken = is_woken.then_some(PromptRole::Leader);
+            (woken.unwrap_or(PromptRole::Planner), "leader of the team ")
+        }
+        _ if prompt.starts_with("You review the work of the team ") => {
+            (PromptRole::Reviewer, "the work of the team ")
+        }
+        _ if prompt.starts_with("You are ") => (PromptRole::Worker, ", a worker of the team "),
+        _ => return None,
+    };
+    let task = match role {
+        PromptRole::Worker => word("This is task ")?,
+        _ => String::new(),
+    };
+    Some((role, word(before_team)?, task))
 }
 
 /// A request whose conversation begins with a prompt by teamster, as far as scripts and judges use it.
@@ -108,11 +114,12 @@ enum ModelAnswer {
 
 type Script = dyn Fn(&ModelRequest) -> Step + Send + Sync;
 
-/// A server that listens on the loopback for as long as this process lives.
+/// A server that listens on the loopback until it is dropped.
 pub(super) struct ModelServer {
     /// Its address, without a path.
     pub(super) url: String,
     requests: Arc<Mutex<Vec<ModelRequest>>>,
+    _runtime: Runtime,
 }
 
 impl ModelServer {
@@ -121,7 +128,9 @@ impl ModelServer {
         folder: &Path,
         script: impl Fn(&ModelRequest) -> Step + Send + Sync + 'static,
     ) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
+        let runtime = Runtime::new().context("no runtime")?;
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.context("cannot listen")?;
         let url = format!("http://{}", listener.local_addr()?);
         let requests = Arc::new(Mutex::new(Vec::new()));
         let service = Arc::new(Service {
@@ -129,14 +138,21 @@ impl ModelServer {
             requests: Arc::clone(&requests),
             log: folder.join("model-requests.jsonl"),
         });
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let service = Arc::clone(&service);
-                // A client that disconnects in the middle is not an error.
-                std::thread::spawn(move || drop(service.serve(&stream)));
-            }
-        });
-        Ok(Self { url, requests })
+        let respond = async move |method: Method, uri: Uri, body: Bytes| {
+            let body = serde_json::from_slice(&body).unwrap_or_default();
+            let response = service.respond(&method, uri.path(), body);
+            response.unwrap_or_else(|error| {
+                (StatusCode::INTERNAL_SERVER_ERROR, format!("{error:#}")).into_response()
+            })
+        };
+        let router = Router::new().fallback(respond);
+        let router = router.layer(DefaultBodyLimit::disable());
+        runtime.spawn(async move { axum::serve(listener, router).await });
+        Ok(Self {
+            url,
+            requests,
+            _runtime: runtime,
+        })
     }
 
     /// Returns every request that belongs to a prompt by teamster, in the order of arrival.
@@ -152,90 +168,47 @@ struct Service {
     log: PathBuf,
 }
 
-/// An HTTP request, without the query of its path.
-struct HttpRequest {
-    method: String,
-    path: String,
-    body: Value,
+fn json_response(body: &Value) -> Response {
+    ([(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-/// An HTTP response.
-struct HttpResponse {
-    status: &'static str,
-    content_type: &'static str,
-    body: String,
+/// Returns an event stream, with all events at once.
+fn event_stream(body: String) -> Response {
+    ([(CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
-impl HttpResponse {
-    fn json(body: &Value) -> Self {
-        Self {
-            status: "200 OK",
-            content_type: "application/json",
-            body: body.to_string(),
-        }
-    }
-
-    /// Returns an event stream, with all events at once.
-    fn events(body: String) -> Self {
-        Self {
-            status: "200 OK",
-            content_type: "text/event-stream",
-            body,
-        }
-    }
-
-    /// Returns an event stream whose events have names.
-    fn named_events<const N: usize>(events: [(&str, Value); N]) -> Self {
-        let event = |(kind, mut data): (&str, Value)| {
-            data["type"] = json!(kind);
-            format!("event: {kind}\ndata: {data}\n\n")
-        };
-        Self::events(events.into_iter().map(event).collect())
-    }
+/// Returns an event stream whose events have names.
+fn named_events<const N: usize>(events: [(&str, Value); N]) -> Response {
+    let event = |(kind, mut data): (&str, Value)| {
+        data["type"] = json!(kind);
+        format!("event: {kind}\ndata: {data}\n\n")
+    };
+    event_stream(events.into_iter().map(event).collect())
 }
 
 impl Service {
-    fn serve(&self, mut stream: &TcpStream) -> Result<()> {
-        let HttpResponse {
-            status,
-            content_type,
-            body,
-        } = self.respond(read_request(&mut BufReader::new(stream))?)?;
-        let length = body.len();
-        write!(
-            stream,
-            "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-        )?;
-        Ok(())
-    }
-
-    fn respond(&self, request: HttpRequest) -> Result<HttpResponse> {
-        let HttpRequest { method, path, body } = request;
-        let is_post = method == "POST";
-        let answer = match path.as_str() {
-            path if is_post && path.ends_with("/messages") => return self.messages(body),
-            path if is_post && path.ends_with("/responses") => return self.responses(body),
-            path if is_post && path.contains("enerateContent") => return self.generate(path, body),
-            path if path.ends_with(":countTokens") => json!({ "totalTokens": 100 }),
-            path if path.ends_with("/count_tokens") => json!({ "input_tokens": 100 }),
-            path if path.ends_with("/models") => {
-                json!({ "object": "list", "models": [], "data": [{ "id": "mock-model", "object": "model" }] })
+    fn respond(&self, method: &Method, path: &str, body: Value) -> Result<Response> {
+        if *method == Method::POST {
+            if path.ends_with("/messages") {
+                return self.messages(body);
+            } else if path.ends_with("/responses") {
+                return self.responses(body);
+            } else if path.contains("enerateContent") {
+                return self.generate(path, body);
             }
-            path => {
-                let response = HttpResponse::json(&json!({ "error": { "message": path } }));
-                return Ok(match method.as_str() {
-                    "HEAD" => HttpResponse {
-                        body: String::new(),
-                        ..response
-                    },
-                    _ => HttpResponse {
-                        status: "404 Not Found",
-                        ..response
-                    },
-                });
-            }
-        };
-        Ok(HttpResponse::json(&answer))
+        }
+        Ok(json_response(&if path.ends_with(":countTokens") {
+            json!({ "totalTokens": 100 })
+        } else if path.ends_with("/count_tokens") {
+            json!({ "input_tokens": 100 })
+        } else if path.ends_with("/models") {
+            json!({ "object": "list", "models": [], "data": [{ "id": "mock-model", "object": "model" }] })
+        } else if *method == Method::HEAD {
+            Value::Null
+        } else {
+            let error = json_response(&json!({ "error": { "message": path } }));
+            return Ok((StatusCode::NOT_FOUND, error).into_response());
+        }))
     }
 
     /// Keeps a request and returns the model's response; a foreign conversation gets an arbitrary text.
@@ -254,7 +227,7 @@ impl Service {
         answer
     }
 
-    fn messages(&self, body: Value) -> Result<HttpResponse> {
+    fn messages(&self, body: Value) -> Result<Response> {
         let (model, is_stream) = (body["model"].clone(), body["stream"] == true);
         let (reason, block, empty, delta) = match self.answer(Dialect::Anthropic, body)? {
             ModelAnswer::Words(words) => {
@@ -278,10 +251,10 @@ impl Service {
         if !is_stream {
             message["content"] = json!([block]);
             message["stop_reason"] = json!(reason);
-            return Ok(HttpResponse::json(&message));
+            return Ok(json_response(&message));
         }
         let end = json!({ "stop_reason": reason, "stop_sequence": null });
-        Ok(HttpResponse::named_events([
+        Ok(named_events([
             ("message_start", json!({ "message": message })),
             (
                 "content_block_start",
@@ -294,7 +267,7 @@ impl Service {
         ]))
     }
 
-    fn responses(&self, body: Value) -> Result<HttpResponse> {
+    fn responses(&self, body: Value) -> Result<Response> {
         let item = match self.answer(Dialect::OpenAi, body)? {
             ModelAnswer::Words(words) => json!({
                 "type": "message", "id": next_id(), "role": "assistant", "status": "completed",
@@ -323,7 +296,7 @@ impl Service {
             "input_tokens_details": { "cached_tokens": 0 }, "output_tokens_details": { "reasoning_tokens": 0 },
         });
         let item = json!({ "output_index": 0, "item": item });
-        Ok(HttpResponse::named_events([
+        Ok(named_events([
             ("response.created", json!({ "response": begun })),
             ("response.output_item.added", item.clone()),
             ("response.output_item.done", item),
@@ -331,7 +304,7 @@ impl Service {
         ]))
     }
 
-    fn generate(&self, path: &str, body: Value) -> Result<HttpResponse> {
+    fn generate(&self, path: &str, body: Value) -> Result<Response> {
         let part = if body["generationConfig"]["responseMimeType"] == "application/json" {
             // The client itself asks which model to use, and who speaks next.
             let choice = json!({ "reasoning": "x", "model_choice": "flash", "next_speaker": "user", "complexity_score": 1 });
@@ -349,9 +322,9 @@ impl Service {
             "usageMetadata": { "promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 110 },
         });
         Ok(if path.ends_with(":streamGenerateContent") {
-            HttpResponse::events(format!("data: {answer}\n\n"))
+            event_stream(format!("data: {answer}\n\n"))
         } else {
-            HttpResponse::json(&answer)
+            json_response(&answer)
         })
     }
 }
@@ -483,44 +456,6 @@ pub(super) fn all_texts(value: &Value) -> String {
         Value::Object(fields) => fields.values().map(all_texts).collect(),
         _ => String::new(),
     }
-}
-
-fn read_request(from: &mut impl BufRead) -> Result<HttpRequest> {
-    let mut line = || -> Result<String> {
-        let mut line = String::new();
-        ensure!(from.read_line(&mut line)? > 0, "the request ends early");
-        Ok(line)
-    };
-    let first = line()?;
-    let (mut length, mut is_chunked) = (0, false);
-    while let Some((name, value)) = line()?.trim_end().split_once(':') {
-        match name.to_ascii_lowercase().as_str() {
-            "content-length" => length = value.trim().parse()?,
-            "transfer-encoding" => is_chunked = value.to_ascii_lowercase().contains("chunked"),
-            _ => {}
-        }
-    }
-    let mut body = Vec::new();
-    if is_chunked {
-        loop {
-            let mut size = String::new();
-            from.read_line(&mut size)?;
-            let size = u64::from_str_radix(size.trim(), 16)?;
-            from.take(size).read_to_end(&mut body)?;
-            from.read_line(&mut String::new())?;
-            if size == 0 {
-                break;
-            }
-        }
-    } else {
-        from.take(length).read_to_end(&mut body)?;
-    }
-    let mut words = first.split([' ', '?']).map(str::to_owned);
-    Ok(HttpRequest {
-        method: words.next().unwrap_or_default(),
-        path: words.next().unwrap_or_default(),
-        body: serde_json::from_slice(&body).unwrap_or_default(),
-    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! At every poll, five times a second, the run must be live, its worker healthy (or silent, once the setting says
 //! so), and the state file at most a minute old. `QUIET_SECONDS` makes it shorter.
 
-use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,9 +11,12 @@ use serde_json::Value;
 use teamster_testkit::RunCmd;
 use teamster_types::Time;
 
+use super::polls::WrongPolls;
+use super::session_files::{STATE, read_json};
 use super::team::{LabTeam, WAIT};
 use super::{Lab, RealRun, Report};
-use crate::product::{Finished, list, text, wait_for};
+use crate::fixture;
+use crate::product::{Finished, check, list, text, unix_time, wait_until};
 
 /// The name of the run, of its scene and of its team.
 pub(super) const NAME: &str = "quiet";
@@ -31,11 +33,7 @@ const OLDEST: Duration = Duration::from_secs(60);
 
 /// Returns the only run of this module.
 pub(super) fn run() -> RealRun {
-    RealRun {
-        name: NAME.to_owned(),
-        clients: &["claude-2.1.325"],
-        run: Box::new(start),
-    }
+    RealRun::new(NAME.to_owned(), &["claude-2.1.325"], start)
 }
 
 fn seconds() -> u64 {
@@ -57,9 +55,7 @@ struct Quiet {
     report: Report,
     looks: usize,
     oldest: Duration,
-    begun: Option<Instant>,
-    /// What was wrong, when first and last, and at how many polls.
-    wrong: BTreeMap<String, (Duration, Duration, usize)>,
+    wrong: WrongPolls,
 }
 
 /// Runs the team inside the lab and polls it.
@@ -73,45 +69,34 @@ pub(super) fn play() -> Result<Report> {
         length.as_secs() + 60
     );
     let run = RunCmd::new(NAME, "1:w", "work quietly").provider(&worker);
-    let mut run = team.run(&run.more(&["--json"]));
-    let log = std::fs::File::create(team.folder.with_file_name("run.log"))?;
-    let mut run = run
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .spawn()?;
+    let mut run = team.start_run(&run.more(&["--json"]))?;
+    let begin = unix_time();
     let played = watch(&team, length, &mut run);
     let cancelled = Finished::of(&mut team.command("cancel", &[NAME]));
     let ended = run.wait()?;
-    let mut quiet = played?;
-    if !cancelled?.success() {
-        quiet.report.differences.push(format!(
-            "the run cannot be cancelled; it ended with {ended}"
-        ));
-    }
-    for (what, (first, last, count)) in &quiet.wrong {
-        let (first, last) = (first.as_secs_f64(), last.as_secs_f64());
-        let told = format!("{what} ({count} looks, {first:.1} s to {last:.1} s)");
-        quiet.report.differences.push(told);
-    }
-    let seen = format!("{} in {} s", quiet.looks, length.as_secs());
-    quiet.report.saw("looks", seen);
-    let seen = format!(
-        "lastUpdated at most {:.0} s old",
-        quiet.oldest.as_secs_f64()
-    );
-    quiet.report.saw("state", seen);
-    Ok(quiet.report)
+    let Quiet {
+        mut report,
+        looks,
+        oldest,
+        wrong,
+    } = played?;
+    check!(report.differences, cancelled?.success() =>
+        "the run cannot be cancelled; it ended with {ended}");
+    report.differences.extend(wrong.describe(begin));
+    report.saw("looks", format!("{looks} in {} s", length.as_secs()));
+    let seen = format!("lastUpdated at most {:.0} s old", oldest.as_secs_f64());
+    report.saw("state", seen);
+    Ok(report)
 }
 
 fn watch(team: &LabTeam, length: Duration, run: &mut Child) -> Result<Quiet> {
-    wait_for("the worker works", WAIT, || {
+    wait_until("the worker works", WAIT, || {
         let status = team.ask("status --json", &[]).unwrap_or_default();
         let is_at_work = list(&status["teams"])
             .flat_map(|team| list(&team["workers"]))
             .any(|worker| worker["verdict"] == "healthy" && worker["currentTaskId"].is_string());
         let has_row = state(team).is_some_and(|state| list(&state["teammates"]).count() == 1);
-        Ok((is_at_work && has_row).then_some(()))
+        Ok(is_at_work && has_row)
     })?;
     let mut quiet = Quiet::default();
     let mut sessions: Vec<Child> = Vec::new();
@@ -119,10 +104,8 @@ fn watch(team: &LabTeam, length: Duration, run: &mut Child) -> Result<Quiet> {
     while begin.elapsed() < length {
         let start = Instant::now();
         if let Some(status) = run.try_wait()? {
-            quiet
-                .report
-                .differences
-                .push(format!("the run has ended: {status}"));
+            let ended = format!("the run has ended: {status}");
+            quiet.report.differences.push(ended);
             break;
         }
         if start >= next {
@@ -136,9 +119,8 @@ fn watch(team: &LabTeam, length: Duration, run: &mut Child) -> Result<Quiet> {
     for mut session in sessions {
         session.wait()?;
     }
-    quiet
-        .report
-        .saw("sessions", format!("{count} came and went"));
+    let seen = format!("{count} came and went");
+    quiet.report.saw("sessions", seen);
     Ok(quiet)
 }
 
@@ -156,53 +138,43 @@ fn unrelated(team: &LabTeam) -> Result<Child> {
 }
 
 fn state(team: &LabTeam) -> Option<Value> {
-    let file = team.folder.join(".bkit/agent-state.json");
-    serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+    read_json(&team.folder.join(STATE))
 }
 
 impl Quiet {
     fn look(&mut self, team: &LabTeam) {
         self.looks += 1;
-        let mut wrong = Vec::new();
-        match state(team) {
-            None => wrong.push("there is no state".to_owned()),
-            Some(state) => {
-                let now =
-                    Time::from_millis(super::native::now().as_millis().try_into().unwrap_or(0));
-                let updated: Option<Time> = text(&state["lastUpdated"]).parse().ok();
-                let age = updated.map_or(Duration::MAX, |updated| now.since(updated));
-                self.oldest = self.oldest.max(age);
-                if age > OLDEST {
-                    wrong.push(format!("the state is {} s old", age.as_secs()));
-                }
-                let (enabled, name) = (&state["enabled"], &state["teamName"]);
-                if *enabled != true || *name != NAME {
-                    wrong.push(format!("the state is of {name}, enabled {enabled}"));
-                }
-                if list(&state["teammates"]).count() != 1 {
-                    wrong.push(format!("the rows are {}", state["teammates"]));
-                }
-            }
+        let (at, mut wrong) = (unix_time(), Vec::new());
+        let state = state(team).unwrap_or_default();
+        let updated: Option<Time> = text(&state["lastUpdated"]).parse().ok();
+        let age = updated.map_or(Duration::MAX, |updated| fixture::now().since(updated));
+        if state.is_null() {
+            wrong.push("there is no state".to_owned());
+        } else {
+            self.oldest = self.oldest.max(age);
+            check!(wrong, age <= OLDEST => "the state is {} s old", age.as_secs());
+            let (enabled, name) = (&state["enabled"], &state["teamName"]);
+            check!(wrong, *enabled == true && *name == NAME =>
+                "the state is of {name}, enabled {enabled}");
+            let rows = &state["teammates"];
+            check!(wrong, list(rows).count() == 1 => "the rows are {rows}");
         }
-        let status = team.ask("status --json", &[]).unwrap_or_default();
-        let workers = list(&status["teams"]).find(|shown| shown["name"] == NAME);
-        let verdict = workers.map_or("nobody", |shown| text(&shown["workers"][0]["verdict"]));
+        let mut is_shown = |view: &str, line: &str, place: &str, expected: &[&str]| {
+            let printed = team.ask(line, &[]).unwrap_or_default();
+            let shown = list(&printed["teams"]).find(|shown| shown["name"] == NAME);
+            let shown = shown.and_then(|shown| shown.pointer(place)?.as_str());
+            let shown = shown.unwrap_or("nowhere");
+            check!(wrong, expected.contains(&shown) => "{view} is {shown}");
+        };
         // The worker is silent for longer than the setting allows, which does not make it dead.
-        if !["healthy", "silent"].contains(&verdict) {
-            wrong.push(format!("status: the worker is {verdict}"));
-        }
+        let verdicts = ["healthy", "silent"];
+        let worker = "/workers/0/verdict";
+        is_shown("status: the worker", "status --json", worker, &verdicts);
         if self.looks % TOP == 1 {
-            let top = team.ask("top --once --json", &[]).unwrap_or_default();
-            let shown = list(&top["teams"]).find(|shown| shown["name"] == NAME);
-            let shown = shown.map_or("nowhere", |shown| text(&shown["state"]));
-            if shown != "live" {
-                wrong.push(format!("top: the team is {shown}"));
-            }
+            is_shown("top: the team", "top --once --json", "/state", &["live"]);
         }
-        let at = self.begun.get_or_insert_with(Instant::now).elapsed();
         for what in wrong {
-            let (_, last, count) = self.wrong.entry(what).or_insert((at, at, 0));
-            (*last, *count) = (at, *count + 1);
+            self.wrong.add(what, at);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Teams of real clients, judged by the requests to their model servers.
 //!
-//! - [`messages`]: a message in the middle of a task.
-//! - [`late_mail`]: the same for a client that takes no messages while it works.
+//! - [`messages`]: a message in the middle of a task, to each client.
 //! - [`led_run`]: a whole run with a leader, three workers of three vendors and a reviewer, beside a second team.
 //! - [`tools`]: every client calls the tools of teamster's server, without a permission request.
 //! - [`resolver`]: a client in its sandbox resolves a conflict that it could not resolve by git.
@@ -9,7 +8,6 @@
 //! Each claim is a line of a table. The scenes run inside the lab's environment of Claude Code; [`Surroundings`] adds
 //! the other clients, and a model server that answers by a script.
 
-mod late_mail;
 mod led_run;
 mod messages;
 mod resolver;
@@ -17,7 +15,7 @@ mod tools;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -48,12 +46,14 @@ const GEMINI: &str = "0.61.0";
 const CODEX_VERSION: &str = "SCENE_CODEX";
 /// The variable with the version of Claude Code for a scene.
 const CLAUDE_VERSION: &str = "SCENE_CLAUDE";
+/// The only worker of most scenes.
+pub(super) const WORKER: &str = "ann";
 /// The timeout of every wait.
 pub(super) const WAIT: Duration = Duration::from_secs(90);
 
 /// The scenes with the scripted model server: the name, the required clients, and the versions of Claude Code and
 /// Codex.
-const SCENES: [(&str, &[&str], &str, &str); 8] = [
+const SCENES: [(&str, &[&str], &str, &str); 10] = [
     ("led-run", &[CLAUDE, "codex", "gemini"], "2.1.325", CODEX),
     ("tools-claude", &[CLAUDE], "2.1.325", CODEX),
     ("tools-claude", &["claude-2.1.197"], "2.1.197", CODEX),
@@ -61,19 +61,17 @@ const SCENES: [(&str, &[&str], &str, &str); 8] = [
     ("tools-codex", &[CLAUDE], "2.1.325", OLD_CODEX),
     ("tools-gemini", &[CLAUDE, "gemini"], "2.1.325", CODEX),
     ("resolver", &[CLAUDE, "codex"], "2.1.325", CODEX),
-    ("late-mail", &[CLAUDE, "gemini"], "2.1.325", CODEX),
+    ("message-claude", &[CLAUDE], "2.1.325", CODEX),
+    ("message-codex", &[CLAUDE, "codex"], "2.1.325", CODEX),
+    ("message-gemini", &[CLAUDE, "gemini"], "2.1.325", CODEX),
 ];
 
 /// Returns all runs of teams.
 pub(super) fn runs() -> impl Iterator<Item = RealRun> {
-    let scenes = SCENES
-        .into_iter()
-        .map(|(scene, clients, claude, codex)| RealRun {
-            name: format!("{NAME}-{scene}-claude-{claude}-codex-{codex}"),
-            clients,
-            run: Box::new(move |lab| play_in(lab, scene, claude, codex)),
-        });
-    scenes.chain(messages::runs())
+    SCENES.into_iter().map(|(scene, clients, claude, codex)| {
+        let name = format!("{NAME}-{scene}-claude-{claude}-codex-{codex}");
+        RealRun::new(name, clients, move |lab| play_in(lab, scene, claude, codex))
+    })
 }
 
 fn play_in(lab: &Lab, name: &str, claude: &str, codex: &str) -> Result<Report> {
@@ -126,18 +124,13 @@ fn codex_program(clients: &Path, version: &str) -> Result<PathBuf> {
 
 /// Plays a scene inside the lab; `None` when it is not a scene of a team.
 pub(super) fn play(name: &str) -> Option<Result<Report>> {
-    if let Some(client) = name.strip_prefix(messages::SCENE) {
-        return Some(messages::play(client));
-    }
-    if let Some(client) = name.strip_prefix("tools-") {
-        return Some(tools::play(client));
-    }
-    match name {
-        "late-mail" => Some(late_mail::play()),
-        "led-run" => Some(led_run::play()),
-        "resolver" => Some(resolver::play()),
-        _ => None,
-    }
+    Some(match name.split_once('-').unwrap_or((name, "")) {
+        ("message", client) => messages::play(client),
+        ("tools", client) => tools::play(client),
+        ("led", "run") => led_run::play(),
+        ("resolver", "") => resolver::play(),
+        _ => return None,
+    })
 }
 
 /// All three clients on the PATH, with homes that are configured for the scripted model server.
@@ -238,6 +231,22 @@ impl LabTeam {
         command
     }
 
+    /// Starts a whole run of the team, whose output goes to a file beside its project.
+    pub(super) fn start_run(&self, run: &RunCmd) -> Result<Child> {
+        let log = std::fs::File::create(self.folder.with_extension("log"))?;
+        let mut command = self.run(run);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?);
+        let child = command.stderr(log).spawn();
+        child.context("the run cannot be started")
+    }
+
+    /// Writes a plan to a file beside the project and returns its path.
+    pub(super) fn write_plan(&self, tasks: &str) -> Result<String> {
+        let plan = self.folder.with_extension("toml");
+        std::fs::write(&plan, tasks)?;
+        Ok(plan.display().to_string())
+    }
+
     fn enter(&self, command: &mut Command) {
         let variables = self.variables.iter().map(|(name, value)| (name, value));
         command.current_dir(&self.folder).envs(variables);
@@ -263,6 +272,18 @@ impl LabTeam {
     fn create_task(&self, subject: &str, description: &str) -> Result<()> {
         let texts = [subject, "--description", description];
         self.ask("task create --subject", &texts).map(drop)
+    }
+
+    /// Starts the worker with a client.
+    fn start_worker(&self, client: &str) -> Result<()> {
+        let line = format!("worker start --name {WORKER} --json --provider");
+        self.ask(&line, &[client]).map(drop)
+    }
+
+    /// Ends everything that is left of the team.
+    pub(super) fn shut_down(&self) -> Result<()> {
+        let line = "shutdown --force --json --team";
+        self.ask(line, &[self.name]).map(drop)
     }
 
     /// Returns every event of this type so far.

@@ -22,11 +22,8 @@ const INNER: &str = r#"exec env _LAB_NET=private OUT="$INNER_OUT" XPATH="$PATH" 
 
 /// Returns the only run of this module.
 pub(super) fn run() -> RealRun {
-    RealRun {
-        name: "run-codex-claude".to_owned(),
-        clients: &["codex", "claude-2.1.325"],
-        run: Box::new(start),
-    }
+    let name = "run-codex-claude".to_owned();
+    RealRun::new(name, &["codex", "claude-2.1.325"], start)
 }
 
 fn start(lab: &Lab) -> Result<Report> {
@@ -57,7 +54,6 @@ pub(super) fn clients_home() -> Result<PathBuf> {
 pub(super) fn play() -> Result<Report> {
     let team = LabTeam::of_lab(TEAM)?;
     let worktree = team.folder.join(format!(".omc/worktrees/{TEAM}/worker-2"));
-    let plan = team.folder.with_file_name("plan.toml");
     let tasks = format!(
         "[[tasks]]\nid = \"a\"\nsubject = \"Patch a file\"\nowner = \"worker-1\"\n\
          description = \"[[scenario:patch]]\"\n\n\
@@ -65,9 +61,8 @@ pub(super) fn play() -> Result<Report> {
          description = \"[[scenario:write]] [[dir:{}]]\"\n",
         worktree.display()
     );
-    std::fs::write(&plan, tasks)?;
     let run = RunCmd::new(TEAM, "1:codex,1:claude", "make two files")
-        .plan(&plan.display().to_string())
+        .plan(&team.write_plan(&tasks)?)
         .verify("test -s patched.txt && test -s written.txt")
         .approve("auto")
         .more(&["--json"]);

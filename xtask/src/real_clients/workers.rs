@@ -14,16 +14,14 @@ use teamster_fs::proc::Machine;
 use teamster_fs::processes;
 use teamster_types::process::ProcessId;
 
-use super::team::{LabTeam, WAIT};
-use super::{RealRun, Report};
+use super::team::{LabTeam, WAIT, WORKER};
+use super::{Lab, RealRun, Report};
 use crate::product::{Finished, check, text, wait_for};
 
 /// The time limit for all scenes of a client, in seconds.
 const LONG: &str = "600";
 /// The time limit for a shutdown.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(10);
-/// The only worker.
-const WORKER: &str = "ann";
 /// The command of a scripted model that never ends.
 const ENDLESS: &str = "tail -f /dev/null";
 /// How long an agent may be silent; one that retries gets longer, so that it can report that once.
@@ -74,10 +72,10 @@ const CLIENTS: [Client; 3] = [
 
 /// Returns one run for each client.
 pub(super) fn runs() -> impl Iterator<Item = RealRun> {
-    CLIENTS.iter().map(|client| RealRun {
-        name: format!("worker-{}", client.name),
-        clients: client.installed,
-        run: Box::new(|lab| lab.play(client.name, &[], client.name, &[("TMO", LONG)])),
+    CLIENTS.iter().map(|client| {
+        let name = format!("worker-{}", client.name);
+        let play = |lab: &Lab| lab.play(client.name, &[], client.name, &[("TMO", LONG)]);
+        RealRun::new(name, client.installed, play)
     })
 }
 
@@ -355,9 +353,7 @@ impl RealWorker {
 
 impl Drop for RealWorker {
     fn drop(&mut self) {
-        let _ = self
-            .team
-            .ask("shutdown --force --json --team", &[self.team.name]);
+        let _ = self.team.shut_down();
     }
 }
 

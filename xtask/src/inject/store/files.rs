@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use teamster_types::TaskId;
 
-use crate::product::{TempProject, check, list, text};
+use crate::product::{TempProject, check, list, names, text};
 
 /// Everything that the checks use, and the problems they found.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Files {
         let mut files = Self::default();
         files.read_tasks(&project.tasks())?;
         for folder in ["", "inbox", "outbox", "signals", "inboxes", "blobs"] {
-            files.find_leftovers(&project.team().join(folder))?;
+            files.find_leftovers(&project.team().join(folder));
         }
         files.read_journal(&project.team().join("events.jsonl"))?;
         // The next writer finishes a change that was interrupted between its files.
@@ -74,8 +74,8 @@ impl Files {
     }
 
     fn read_tasks(&mut self, folder: &Path) -> Result<()> {
-        self.find_leftovers(folder)?;
-        for name in names(folder)? {
+        self.find_leftovers(folder);
+        for name in names(folder) {
             let Some(stem) = name.strip_suffix(".json") else {
                 continue;
             };
@@ -89,14 +89,12 @@ impl Files {
         Ok(())
     }
 
-    fn find_leftovers(&mut self, folder: &Path) -> Result<()> {
-        let mut left = names(folder)?;
-        left.retain(|name| {
-            let ends = [".next", ".gone", ".tmp", ".lock"];
-            name != ".teamster.lock" && ends.iter().any(|end| name.ends_with(end))
-        });
-        self.leftovers.append(&mut left);
-        Ok(())
+    fn find_leftovers(&mut self, folder: &Path) {
+        let ends = [".next", ".gone", ".tmp", ".lock"];
+        let left = names(folder)
+            .into_iter()
+            .filter(|name| name != ".teamster.lock" && ends.iter().any(|end| name.ends_with(end)));
+        self.leftovers.extend(left);
     }
 
     fn read_journal(&mut self, file: &Path) -> Result<()> {
@@ -171,16 +169,4 @@ pub(super) fn inbox_contents(project: &TempProject, worker: &str) -> Result<Vec<
 pub(super) fn short(message: &Value) -> String {
     let word = text(&message["content"]).split_whitespace().next();
     word.unwrap_or_default().to_owned()
-}
-
-fn names(folder: &Path) -> Result<Vec<String>> {
-    if !folder.exists() {
-        return Ok(Vec::new());
-    }
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort_unstable();
-    Ok(names)
 }

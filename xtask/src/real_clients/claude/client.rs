@@ -3,47 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::product::{files, list, text};
-
-/// The tools that hooks are called for.
-const TOOLS: [&str; 2] = ["Agent", "SendMessage"];
-
-/// One call of a hook, as the client made it.
-#[derive(Debug)]
-pub(super) struct Payload {
-    pub(super) event: String,
-    pub(super) fields: Value,
-}
-
-impl Payload {
-    pub(super) fn text(&self, key: &str) -> &str {
-        text(&self.fields[key])
-    }
-
-    /// Returns whether a hook of teamster is installed for it.
-    pub(super) fn is_for_us(&self) -> bool {
-        match self.event.as_str() {
-            "PreToolUse" | "PostToolUse" => {
-                let tool = self.text("tool_name");
-                TOOLS.contains(&tool) || tool.starts_with("Task")
-            }
-            "SubagentStart" | "SubagentStop" | "TeammateIdle" | "TaskCreated" | "TaskCompleted"
-            | "Stop" | "StopFailure" | "SessionStart" | "SessionEnd" | "Notification" => true,
-            _ => false,
-        }
-    }
-}
-
-/// A teammate in the client's registry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
-    pub(super) role: String,
-    pub(super) model: String,
-    pub(super) is_pane: bool,
-}
+use super::super::session_files::{ClientTask, HookCall, Members, members, names, tasks};
+use crate::product::{list, text};
 
 /// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,21 +21,28 @@ pub(super) enum Content {
 #[derive(Debug, Default)]
 pub(super) struct ClaudeSession {
     /// The hook calls, in order.
-    pub(super) payloads: Vec<Payload>,
+    pub(super) payloads: Vec<HookCall>,
     /// The team's name, which is empty if no registry was seen.
     pub(super) team: String,
     /// All members except the lead that ever were in the registry.
-    pub(super) members: BTreeMap<String, Member>,
+    pub(super) members: Members,
     /// All messages that ever were in an inbox: sender, receiver and content.
     pub(super) messages: BTreeSet<(String, String, Content)>,
     /// The tasks at the end.
-    pub(super) tasks: BTreeMap<String, Value>,
+    pub(super) tasks: BTreeMap<String, ClientTask>,
 }
 
 impl ClaudeSession {
     pub(super) fn read(session: &Path) -> Result<Self> {
         let mut client = Self::default();
-        client.read_payloads(&session.join("hooks"))?;
+        // File names begin with the time of the call.
+        let folder = session.join("hooks");
+        for name in names(&folder) {
+            let call = HookCall::read(&folder, &name);
+            let call = call.with_context(|| format!("{name} is no call of a hook"))?;
+            client.payloads.push(call);
+        }
+        ensure!(!client.payloads.is_empty(), "no hook was recorded");
         let history = std::fs::read_to_string(session.join("files.jsonl"))
             .context("the history of files is missing")?;
         for line in history.lines() {
@@ -81,7 +52,10 @@ impl ClaudeSession {
             }
         }
         client.learn_calls();
-        client.read_tasks(&session.join("tasks.before_exit"))?;
+        client.tasks = match client.team.as_str() {
+            "" => BTreeMap::new(),
+            team => tasks(&session.join("tasks.before_exit").join(team)),
+        };
         Ok(client)
     }
 
@@ -92,46 +66,14 @@ impl ClaudeSession {
     }
 
     /// Returns the calls for one event.
-    pub(super) fn of<'a>(&'a self, event: &'a str) -> impl Iterator<Item = &'a Payload> {
+    pub(super) fn of<'a>(&'a self, event: &'a str) -> impl Iterator<Item = &'a HookCall> {
         let all = self.payloads.iter();
         all.filter(move |payload| payload.event == event)
     }
 
     /// Returns the teammate that a call is about, if it is about one.
-    pub(super) fn teammate(&self, payload: &Payload) -> Option<String> {
-        let known = |name: &str| self.members.contains_key(name).then(|| name.to_owned());
-        let session = payload.text("session_id");
-        if let Some(name) = known(payload.text("teammate_name")) {
-            return Some(name);
-        }
-        if session == self.lead_session() {
-            // In the lead's process the type of an agent is its name.
-            let id = payload.fields["agent_id"].as_str();
-            return id.and_then(|_| known(payload.text("agent_type")));
-        }
-        // A pane has its own session, and reports its name when it is idle or done.
-        let named = self.payloads.iter().find_map(|other| {
-            let is_same = other.text("session_id") == session;
-            is_same.then(|| known(other.text("teammate_name")))?
-        });
-        named.or_else(|| {
-            let mut panes = self.members.iter().filter(|(_, member)| member.is_pane);
-            match (panes.next(), panes.next()) {
-                (Some((only, _)), None) => Some(only.clone()),
-                _ => None,
-            }
-        })
-    }
-
-    fn read_payloads(&mut self, folder: &Path) -> Result<()> {
-        // File names begin with the time of the call.
-        for name in files(folder, &[""]).context("no hook was recorded")? {
-            let mut recorded: Value = serde_json::from_slice(&std::fs::read(folder.join(name))?)?;
-            let event = text(&recorded["event"]).to_owned();
-            let fields = recorded["stdin"].take();
-            self.payloads.push(Payload { event, fields });
-        }
-        Ok(())
+    pub(super) fn teammate(&self, payload: &HookCall) -> Option<&str> {
+        payload.teammate(&self.members)
     }
 
     /// Applies one recorded state of one file. The client rewrites in place, so the file may be incomplete.
@@ -141,7 +83,10 @@ impl ClaudeSession {
             return;
         };
         match path.as_slice() {
-            ["teams", _, "config.json"] => self.learn_registry(&content),
+            ["teams", _, "config.json"] => {
+                text(&content["name"]).clone_into(&mut self.team);
+                self.members.extend(members(&content));
+            }
             ["teams", _, "inboxes", file] => {
                 // The client may write a temporary file beside an inbox before it renames.
                 let Some(owner) = file.strip_suffix(".json") else {
@@ -156,37 +101,20 @@ impl ClaudeSession {
         }
     }
 
-    fn learn_registry(&mut self, config: &Value) {
-        text(&config["name"]).clone_into(&mut self.team);
-        let all = list(&config["members"]);
-        for member in all.filter(|member| member["agentId"] != config["leadAgentId"]) {
-            let is_pane = text(&member["tmuxPaneId"]).starts_with('%');
-            let known = Member {
-                role: text(&member["agentType"]).to_owned(),
-                model: text(&member["model"]).to_owned(),
-                is_pane: is_pane || member["backendType"] == "tmux",
-            };
-            self.members.insert(text(&member["name"]).to_owned(), known);
-        }
-    }
-
     /// Adds the messages that were sent with the tool: the recorder polls the inboxes only every 20 ms.
     fn learn_calls(&mut self) {
-        let mut messages = Vec::new();
-        for payload in self.of("PostToolUse") {
-            if payload.text("tool_name") != "SendMessage" {
-                continue;
-            }
-            let from = self.teammate(payload);
+        let calls = self.of("PostToolUse");
+        let calls = calls.filter(|payload| payload.text("tool_name") == "SendMessage");
+        let sent = calls.map(|payload| {
             let input = &payload.fields["tool_input"];
             let content = match &input["message"] {
                 Value::String(text) => Content::Text(text.clone()),
                 message => kind(message),
             };
-            let from = from.unwrap_or_else(|| "team-lead".to_owned());
-            messages.push((from, text(&input["to"]).to_owned(), content));
-        }
-        for (from, to, content) in messages {
+            let from = self.teammate(payload).unwrap_or("team-lead");
+            (from.to_owned(), text(&input["to"]).to_owned(), content)
+        });
+        for (from, to, content) in sent.collect::<Vec<_>>() {
             self.add_message(&from, &to, content);
         }
     }
@@ -197,22 +125,6 @@ impl ClaudeSession {
             self.messages
                 .insert((from.to_owned(), to.to_owned(), content));
         }
-    }
-
-    fn read_tasks(&mut self, folder: &Path) -> Result<()> {
-        let folder = folder.join(&self.team);
-        if self.team.is_empty() || !folder.is_dir() {
-            return Ok(());
-        }
-        for name in files(&folder, &[""])? {
-            if let Some(id) = name.strip_suffix(".json")
-                && !id.starts_with('.')
-            {
-                let task = serde_json::from_slice(&std::fs::read(folder.join(&name))?)?;
-                self.tasks.insert(id.to_owned(), task);
-            }
-        }
-        Ok(())
     }
 }
 

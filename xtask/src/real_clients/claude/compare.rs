@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::Report;
+use super::super::session_files::progress;
 use super::client::{ClaudeSession, Content};
 use super::ours::{Ours, Shown};
 use crate::product::{check, list, text};
@@ -71,10 +72,14 @@ fn roster(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compa
     let mut expected: BTreeMap<&str, (&str, Option<&str>)> = members
         .map(|(name, member)| (name.as_str(), (member.role.as_str(), family(&member.model))))
         .collect();
-    // A plain subagent is in no registry and has no name except its id.
+    // A plain subagent is in no registry, and its name is the description of the call that started it.
     for payload in client.of("SubagentStart") {
         if client.teammate(payload).is_none() {
-            expected.insert(payload.text("agent_id"), (payload.text("agent_type"), None));
+            let id = payload.text("agent_id");
+            let mut calls = client.of("PostToolUse");
+            let call = calls.find(|call| call.fields["tool_response"]["agentId"] == id);
+            let name = call.map_or(id, |call| text(&call.fields["tool_input"]["description"]));
+            expected.insert(name, (payload.text("agent_type"), None));
         }
     }
     let wanted: Vec<&str> = expected.keys().copied().collect();
@@ -95,7 +100,7 @@ fn roster(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compa
 fn statuses(client: &ClaudeSession, name: &str, row: &Shown, found: &mut Vec<String>) {
     let told = |event: &str| {
         let mut calls = client.of(event);
-        calls.any(|payload| client.teammate(payload).as_deref() == Some(name))
+        calls.any(|payload| client.teammate(payload) == Some(name))
     };
     let seen = |status: &str| row.statuses.iter().any(|seen| seen == status);
     let is_legal = |pair: &[String]| {
@@ -104,12 +109,11 @@ fn statuses(client: &ClaudeSession, name: &str, row: &Shown, found: &mut Vec<Str
     };
     let statuses = &row.statuses;
     let is = |status: Option<&String>, wanted: &str| status.is_some_and(|status| status == wanted);
-    let worked = !client.members.contains_key(name) || seen("working") == told("PostToolUse");
+    let is_member = client.members.contains_key(name);
+    let first = if is_member { "spawning" } else { "working" };
+    let worked = !is_member || seen("working") == told("PostToolUse");
     for (holds, otherwise) in [
-        (
-            is(statuses.first(), "spawning"),
-            "it did not begin as spawning",
-        ),
+        (is(statuses.first(), first), "it did not begin so"),
         (worked, "it worked, or did not, and the contrary was shown"),
         (seen("idle") == told("TeammateIdle"), "it was idle, or not"),
         (!seen("failed"), "it did not fail"),
@@ -122,13 +126,8 @@ fn statuses(client: &ClaudeSession, name: &str, row: &Shown, found: &mut Vec<Str
 
 /// Checks that the progress is that of the client's folder, and that the owner of a task was shown with it.
 fn tasks(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
-    let all = client.tasks.values();
-    let with = |status: &str| all.clone().filter(|task| task["status"] == status).count();
-    let (count, completed) = (client.tasks.len(), with("completed"));
-    let expected = json!({
-        "totalTasks": count, "completedTasks": completed, "inProgressTasks": with("in_progress"),
-        "failedTasks": 0, "pendingTasks": with("pending"),
-    });
+    let expected = progress(&client.tasks);
+    let (count, completed) = (client.tasks.len(), &expected["completedTasks"]);
     if let Some(last) = ours.last() {
         let (shown, is_same) = (&last["progress"], last["progress"] == expected);
         check!(found, is_same => "the client's tasks are {expected}, and shown was {shown}");
@@ -143,12 +142,9 @@ fn tasks(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compar
             continue;
         };
         taken += 1;
-        let subject = client
-            .tasks
-            .get(id)
-            .map_or("", |task| text(&task["subject"]));
-        let task = (id.to_owned(), subject.to_owned());
-        let row = ours.rows.get(&name);
+        let subject = client.tasks.get(id).map(|task| task.subject.clone());
+        let task = (id.to_owned(), subject.unwrap_or_default());
+        let row = ours.rows.get(name);
         let is_shown = row.is_some_and(|row| row.tasks.contains(&task));
         check!(found, is_shown => "{name} took {task:?}, and was never shown with it");
         let in_progress = |state: &Value| state["progress"]["inProgressTasks"] == 1;
@@ -216,8 +212,10 @@ fn end(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared
         check!(found, *value == expected =>
             "after the end {key} should be {expected} and is {value}");
     }
-    let left = &ours.left;
-    let is_clean = *left == [".agent-state.lock", "agent-state.json"];
+    // What hooks remember for each other is kept, and is not for viewers.
+    let left = ours.left.iter().filter(|name| *name != "hook-memory.json");
+    let left: Vec<&String> = left.collect();
+    let is_clean = left == [".agent-state.lock", "agent-state.json"];
     check!(found, is_clean => "after the end there are {left:?}");
     ("end", format!("ended, {} files left", left.len()))
 }
@@ -249,7 +247,7 @@ fn records(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Comp
 
 #[cfg(test)]
 mod tests {
-    use super::super::client::{Member, Payload};
+    use super::super::super::session_files::{ClientTask, HookCall, Member};
     use super::super::ours::Seen;
     use super::*;
 
@@ -259,20 +257,23 @@ mod tests {
 4 | /progress/completedTasks | 0 | the client's tasks are
 4 | /recentMessages | [] | from w1 to team-lead was not shown
 4 | /recentMessages/1 | {"from": "w1", "to": "team-lead", "content": "done"} | or twice
-0 | /teammates/0/status | "working" | did not begin as spawning
+0 | /teammates/0/status | "working" | did not begin so
 1 | /teammates/0/taskId | null | was never shown with it
 2 | /teammates/0/status | "working" | it was idle
 2 | /teammates/0/name | "ghost" | teamster showed ["ghost", "w1"]
 3 | /teammates/0/status | "spawning" | an illegal step
 "#;
 
-    fn payload(event: &str, mut fields: Value) -> Payload {
+    fn payload(event: &str, mut fields: Value) -> HookCall {
         fields["session_id"] = json!("lead");
-        let event = event.to_owned();
-        Payload { event, fields }
+        HookCall {
+            event: event.to_owned(),
+            fields,
+            ..HookCall::default()
+        }
     }
 
-    fn of_worker(event: &str, mut fields: Value) -> Payload {
+    fn of_worker(event: &str, mut fields: Value) -> HookCall {
         fields["agent_id"] = json!("aw1-0123456789abcdef");
         fields["agent_type"] = json!("w1");
         payload(event, fields)
@@ -284,14 +285,18 @@ mod tests {
         let member = Member {
             role: "builder".to_owned(),
             model: "claude-opus-5-5".to_owned(),
-            is_pane: false,
+            ..Member::default()
         };
         let (worker, lead) = ("w1".to_owned(), "team-lead".to_owned());
         let (done, request) = (
             Content::Text("done".to_owned()),
             Content::Kind("shutdown_request".to_owned()),
         );
-        let task = json!({"subject": "Parse", "status": "completed"});
+        let task = ClientTask {
+            subject: "Parse".to_owned(),
+            status: "completed".to_owned(),
+            ..ClientTask::default()
+        };
         ClaudeSession {
             payloads: vec![
                 payload("SessionStart", json!({})),
@@ -341,7 +346,7 @@ mod tests {
         let record = json!({"ts": 1, "team": "t", "teammate": "w1", "exit_code": 0, "type": "normal", "session_id": "lead"});
         let mut ours = Ours::of(Seen {
             states,
-            torn: Vec::new(),
+            ..Seen::default()
         });
         ours.left = [".agent-state.lock", "agent-state.json"]
             .map(str::to_owned)

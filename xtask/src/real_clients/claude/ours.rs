@@ -1,25 +1,12 @@
 //! What teamster showed during a session and left after it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::product::{files, list, text};
-
-/// The poll interval, which is shorter than the time between two hooks of one agent.
-const LOOK: Duration = Duration::from_millis(3);
-
-/// A thread that polls the state file, like a viewer.
-pub(super) struct Watch {
-    over: Arc<AtomicBool>,
-    thread: JoinHandle<Seen>,
-}
 
 /// Every state of the file, and contents that were not states.
 #[derive(Debug, Default)]
@@ -27,38 +14,22 @@ pub(super) struct Seen {
     pub(super) states: Vec<Value>,
     /// Contents that were not JSON.
     pub(super) torn: Vec<String>,
+    /// The last content.
+    pub(super) last: Vec<u8>,
 }
 
-impl Watch {
-    pub(super) fn begin(file: PathBuf) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let ends = over.clone();
-        let thread = std::thread::spawn(move || {
-            let mut seen = Seen::default();
-            let mut last = Vec::new();
-            loop {
-                let is_last = ends.load(Ordering::Relaxed);
-                if let Ok(bytes) = std::fs::read(&file)
-                    && bytes != last
-                {
-                    match serde_json::from_slice(&bytes) {
-                        Ok(state) => seen.states.push(state),
-                        Err(_) => seen.torn.push(String::from_utf8_lossy(&bytes).into_owned()),
-                    }
-                    last = bytes;
-                }
-                if is_last {
-                    return seen;
-                }
-                std::thread::sleep(LOOK);
+impl Seen {
+    /// Reads the state file, like a viewer.
+    pub(super) fn look(&mut self, file: &Path) {
+        if let Ok(bytes) = std::fs::read(file)
+            && bytes != self.last
+        {
+            match serde_json::from_slice(&bytes) {
+                Ok(state) => self.states.push(state),
+                Err(_) => self.torn.push(String::from_utf8_lossy(&bytes).into_owned()),
             }
-        });
-        Self { over, thread }
-    }
-
-    pub(super) fn end(self) -> Seen {
-        self.over.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_default()
+            self.last = bytes;
+        }
     }
 }
 
@@ -144,6 +115,8 @@ impl Ours {
 /// Returns whether a hook logs this text when everything is fine.
 fn is_usual(text: &str) -> bool {
     text == "the last active teammate has ended"
+        // Before the first teammate there is no state to change.
+        || text == "NoState"
         || text.starts_with("Swept {")
         // A lead has no row of its own.
         || text == "Unknown(\"team-lead\")"

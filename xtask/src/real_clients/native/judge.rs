@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::super::polls::WrongPolls;
+use super::super::session_files::{HookCall, Member, Members, progress};
 use super::looks::Look;
-use super::truth::{Call, Calls, Letter, Process, RegisteredMember, Truth, letters};
-use crate::product::{list, text};
+use super::truth::{Calls, LEAD, Letter, Process, Registry, Truth, letters};
+use crate::product::{check, list, text};
 
 /// The time limit for a hook, including the recorder beside it on a busy machine.
 const HOOK: Duration = Duration::from_secs(2);
@@ -21,10 +23,12 @@ const GONE: Duration = Duration::from_secs(5);
 const RECORDER: Duration = Duration::from_millis(300);
 /// How long a client may delay a line before it is in the transcript.
 const TRANSCRIPT: Duration = Duration::from_millis(300);
-/// The lead's name in messages.
-const LEAD: &str = "team-lead";
 /// The length to which a task's description is cut.
 const LONGEST_TASK: usize = 100;
+/// How messages of the client's protocol begin, or the name of their sender.
+const PROTOCOL: [&str; 4] = ["task assigned", "asks to", "shuts down", "system"];
+/// The file that a scene makes when everybody is gone and what was left is reaped.
+pub(super) const OVER: &str = "sign-over";
 
 /// The state of a session so far, and what was shown wrong.
 #[derive(Debug, Default)]
@@ -32,19 +36,20 @@ pub(super) struct Judge {
     pub(super) looks: usize,
     calls: Calls,
     truth: Truth,
-    /// Since when each part of the truth is unchanged.
-    since: BTreeMap<&'static str, Duration>,
-    members: BTreeMap<String, (RegisteredMember, Duration)>,
-    panes: BTreeMap<String, Process>,
-    lead: Option<Process>,
-    /// When each process was first seen to be gone; the lead has the empty name.
+    /// Since when the tasks are unchanged.
+    tasks_since: Duration,
+    members: Members,
+    /// Since when each teammate is known.
+    known: BTreeMap<String, Duration>,
+    /// Every process that ever ran, by name.
+    processes: BTreeMap<String, Process>,
+    /// When each process was first seen to be gone.
     gone: BTreeMap<String, Duration>,
     letters: BTreeMap<Letter, Duration>,
     history: usize,
-    /// When the session ended.
-    pub(super) over: Option<Duration>,
-    /// What was shown wrong, when first and last, and how often.
-    wrong: BTreeMap<String, (Duration, Duration, usize)>,
+    /// When the session was seen to be over.
+    over: Option<Duration>,
+    wrong: WrongPolls,
     doubts: Vec<Doubt>,
     begin: Duration,
 }
@@ -62,17 +67,11 @@ struct Doubt {
     failed: Duration,
 }
 
-/// Returns whether a hook of teamster is installed for a call.
-fn is_for_us(call: &Call) -> bool {
-    match call.event.as_str() {
-        "PreToolUse" | "PostToolUse" => {
-            let tool = text(&call.fields["tool_name"]);
-            ["Agent", "SendMessage"].contains(&tool) || tool.starts_with("Task")
-        }
-        "SubagentStart" | "SubagentStop" | "TeammateIdle" | "TaskCreated" | "TaskCompleted"
-        | "Stop" | "StopFailure" | "SessionStart" | "SessionEnd" | "Notification" => true,
-        _ => false,
-    }
+/// What is wrong in one observation, or may be.
+#[derive(Default)]
+struct Found {
+    wrong: Vec<String>,
+    doubts: Vec<Doubt>,
 }
 
 impl Judge {
@@ -80,18 +79,9 @@ impl Judge {
     pub(super) fn differences(&self) -> Vec<String> {
         let mut all = self.wrong.clone();
         for doubt in &self.doubts {
-            count(&mut all, doubt.what.clone(), doubt.at);
+            all.add(doubt.what.clone(), doubt.at);
         }
-        all.iter()
-            .map(|(what, (first, last, count))| {
-                let at = |time: &Duration| time.saturating_sub(self.begin).as_secs_f64();
-                format!(
-                    "{what} ({count} looks, {:.1} s to {:.1} s)",
-                    at(first),
-                    at(last)
-                )
-            })
-            .collect()
+        all.describe(self.begin).collect()
     }
 
     /// Returns how many hooks were called, and how many processes were seen to end.
@@ -105,7 +95,7 @@ impl Judge {
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect();
-        let gone = self.gone.keys().filter(|name| !name.is_empty());
+        let gone = self.gone.keys().filter(|name| *name != LEAD);
         let crashes = |name: &str| {
             let its = records.iter().filter(|record| record["teammate"] == name);
             its.filter(|record| record["type"] == "crash").count()
@@ -125,44 +115,44 @@ impl Judge {
         self.calls.read(&session.join("hooks"));
         self.settle_doubts(look.at);
         self.learn(session, look);
-        let mut wrong = Vec::new();
-        let mut doubts = Vec::new();
-        if let Some(over) = self.over {
-            if look.at > over + GONE {
-                judge_over(look, &mut wrong);
+        let mut found = Found::default();
+        if session.join(OVER).exists() {
+            if look.at > *self.over.get_or_insert(look.at) + GONE {
+                judge_over(look, &mut found.wrong);
             }
         } else {
-            self.judge_state(look, &mut wrong, &mut doubts);
-            if look.is_still() {
-                self.judge_status(&look.status, "status", look, &mut wrong, &mut doubts);
-                self.judge_zombies(look, &mut wrong);
-                if let Some(top) = &look.top {
-                    self.judge_status(top, "top", look, &mut wrong, &mut doubts);
+            check!(found.wrong, !look.is_torn => "the state file was half a file");
+            if let Some(registry) = &self.truth.registry {
+                if let Some(state) = &look.state {
+                    self.judge_state(state, registry, look, &mut found);
+                }
+                if look.is_still() {
+                    self.judge_status("status", &look.status, registry, look, &mut found);
+                    self.judge_zombies(registry, look, &mut found.wrong);
+                    if let Some(top) = &look.top {
+                        self.judge_status("top", top, registry, look, &mut found);
+                    }
                 }
             }
         }
-        for what in wrong {
-            count(&mut self.wrong, what, look.at);
+        for what in found.wrong {
+            self.wrong.add(what, look.at);
         }
-        self.doubts.extend(doubts);
+        self.doubts.extend(found.doubts);
     }
 
     /// Drops the doubts about teammates that had begun again, as the recorder shows a moment later, and counts the
     /// others.
     fn settle_doubts(&mut self, now: Duration) {
         for doubt in std::mem::take(&mut self.doubts) {
-            let mut calls = self.calls.all.iter();
-            let had_begun = calls.any(|call| {
-                call.at > doubt.failed
-                    && call.at <= doubt.until + RECORDER
-                    && begins(call)
-                    && self.teammate(call) == Some(&*doubt.name)
+            let had_begun = self.calls_of(&doubt.name).any(|call| {
+                begins(call) && call.at > doubt.failed && call.at <= doubt.until + RECORDER
             });
             if had_begun {
                 continue;
             }
             if now > doubt.until + RECORDER {
-                count(&mut self.wrong, doubt.what, doubt.at);
+                self.wrong.add(doubt.what, doubt.at);
             } else {
                 self.doubts.push(doubt);
             }
@@ -172,7 +162,7 @@ impl Judge {
     /// Returns the doubt about a teammate that failed long enough ago and is not shown as failed.
     fn doubt(&self, view: &str, name: &str, shown: &str, look: &Look) -> Option<Doubt> {
         let failed = self.failed_since(name)?;
-        (look.at >= failed + HOOK).then(|| Doubt {
+        (shown != "failed" && look.at >= failed + HOOK).then(|| Doubt {
             name: name.to_owned(),
             what: format!("{view}: {name} has failed and is {shown}"),
             at: look.at,
@@ -182,34 +172,23 @@ impl Judge {
     }
 
     fn learn(&mut self, session: &Path, look: &Look) {
-        let at = look.at;
         let new = &look.after;
-        let mut moved = |what: &'static str, is_moved: bool| {
-            if is_moved || !self.since.contains_key(what) {
-                self.since.insert(what, look.until);
-            }
-        };
-        moved("tasks", new.tasks != self.truth.tasks);
-        moved("registry", new.registry != self.truth.registry);
+        if new.tasks != self.truth.tasks || self.tasks_since.is_zero() {
+            self.tasks_since = look.until;
+        }
         if let Some(registry) = &new.registry {
-            for (name, member) in &registry.members {
-                let known = self.members.entry(name.clone());
-                // Its location is known a moment after its name.
-                known.or_insert((member.clone(), look.until)).0 = member.clone();
+            // The location of a teammate is known a moment after its name.
+            self.members.extend(registry.members.clone());
+            for name in registry.members.keys() {
+                self.known.entry(name.clone()).or_insert(look.until);
             }
         }
-        self.panes.extend(new.panes.clone());
-        self.lead = new.lead.or(self.lead);
-        let pairs = self
-            .panes
-            .iter()
-            .map(|(name, process)| (name.as_str(), process));
-        let everybody = pairs.chain(self.lead.iter().map(|lead| ("", lead)));
-        for (name, process) in everybody {
+        self.processes.extend(new.processes.clone());
+        for (name, process) in &self.processes {
             if process.is_alive() {
                 self.gone.remove(name);
             } else {
-                self.gone.entry(name.to_owned()).or_insert(at);
+                self.gone.entry(name.clone()).or_insert(look.at);
             }
         }
         for letter in &new.letters {
@@ -246,7 +225,7 @@ impl Judge {
     /// Returns whether a hook of this team began after a moment and is over by now.
     fn was_told(&self, after: Duration, now: Duration) -> bool {
         self.calls.all.iter().any(|call| {
-            is_for_us(call)
+            call.is_for_us()
                 && self.is_of_team(call)
                 && call.at > after + RECORDER
                 && now > call.at + HOOK
@@ -257,7 +236,7 @@ impl Judge {
     /// client keeps it until the current turn is over, and calls no hook for it; when the turn that it began is over,
     /// it is in the transcript a moment later.
     fn was_taken(&self, to: &str, since: Duration, now: Duration) -> bool {
-        let its = |call: &&Call| match self.teammate(call) {
+        let its = |call: &&HookCall| match self.teammate(call) {
             Some(name) => name == to,
             None => to == LEAD && self.is_of_team(call),
         };
@@ -266,195 +245,123 @@ impl Judge {
             matches!(call.event.as_str(), "Stop" | "SubagentStop") && call.at > since
         });
         let Some(end) = ends.nth(1) else { return false };
-        let mut calls = calls.filter(|call| is_for_us(call) && call.at > end.at + TRANSCRIPT);
+        let mut calls = calls.filter(|call| call.is_for_us() && call.at > end.at + TRANSCRIPT);
         calls.any(|call| now > call.at + HOOK)
     }
 
-    fn is_of_team(&self, call: &Call) -> bool {
-        let lead = self
-            .truth
-            .registry
-            .as_ref()
-            .map(|registry| registry.lead_session.as_str());
-        lead == Some(text(&call.fields["session_id"])) || self.pane_of(call).is_some()
+    fn is_of_team(&self, call: &HookCall) -> bool {
+        let registry = self.truth.registry.as_ref();
+        registry.is_some_and(|registry| registry.lead_session == call.text("session_id"))
+            || call.pane_of(&self.members).is_some()
     }
 
-    /// Returns the teammate in a pane that made a call.
-    fn pane_of(&self, call: &Call) -> Option<&str> {
-        let is_its = |process: &Process| Some(process.pid) == call.client;
-        let pane = self.panes.iter().find(|(_, process)| is_its(process));
-        let known = pane.map(|(name, _)| name.as_str());
-        // A client that does not report its process is identified by its pane.
-        let told = || {
-            let mut members = self.members.iter();
-            let member = members
-                .find(|(_, (member, _))| member.pane.starts_with('%') && member.pane == call.pane);
-            member.map(|(name, _)| name.as_str())
-        };
-        known.or_else(|| call.client.is_none().then(told)?)
-    }
-
-    /// Returns the teammate that a call is about.
-    fn teammate(&self, call: &Call) -> Option<&str> {
-        let known = |name: &Value| {
-            let member = self.members.get_key_value(text(name));
-            member.map(|(name, _)| name.as_str())
-        };
-        known(&call.fields["teammate_name"])
-            .or_else(|| self.pane_of(call))
-            .or_else(|| {
-                let has_id = call.fields["agent_id"].is_string();
-                has_id.then(|| known(&call.fields["agent_type"]))?
-            })
+    fn teammate(&self, call: &HookCall) -> Option<&str> {
+        call.teammate(&self.members)
     }
 
     /// Returns since when a teammate has failed: its last turn failed, and it has begun no other.
     fn failed_since(&self, name: &str) -> Option<Duration> {
-        let mut of_it = self
-            .calls
-            .all
-            .iter()
-            .rev()
-            .filter(|call| self.teammate(call) == Some(name));
-        let last = of_it.find(|call| begins(call) || call.event == "StopFailure")?;
+        let mut latest = self.calls_of(name).rev();
+        let last = latest.find(|call| begins(call) || call.event == "StopFailure")?;
         (last.event == "StopFailure").then_some(last.at)
     }
 
-    fn judge_state(&self, look: &Look, wrong: &mut Vec<String>, doubts: &mut Vec<Doubt>) {
-        let Some(state) = &look.state else {
-            if look.is_torn {
-                wrong.push("the state file was half a file".to_owned());
-            }
-            return;
-        };
-        let Some(registry) = &self.truth.registry else {
-            return;
-        };
-        let at = look.at;
-        let mut found = |holds: bool, what: String| {
-            if !holds {
-                wrong.push(format!("state: {what}"));
-            }
-        };
-        let rows: Vec<&Value> = list(&state["teammates"]).collect();
-        let was_shown = self
-            .members
-            .values()
-            .any(|(_, since)| self.was_told(*since, at));
-        let lives = |name: &str| !self.gone.contains_key(name);
-        let somebody = lives("") || self.panes.keys().any(|name| lives(name));
-        if was_shown && somebody {
-            let (session, team) = (&state["sessionId"], &state["teamName"]);
-            found(
-                state["enabled"] == true,
-                "it ended, and somebody lives".to_owned(),
-            );
-            found(
-                *session == registry.lead_session,
-                format!("shows the session {session}"),
-            );
-            found(*team == registry.team, format!("shows the team {team}"));
-            for (name, (_, since)) in &self.members {
-                let is_there = rows.iter().any(|row| row["name"] == **name);
-                found(
-                    is_there || !self.was_told(*since, at),
-                    format!("{name} has no row"),
-                );
-            }
-        }
-        for row in &rows {
-            let name = text(&row["name"]);
-            let status = text(&row["status"]);
-            let Some((member, _)) = self.members.get(name) else {
-                found(false, format!("there is no {name}"));
-                continue;
-            };
-            self.judge_row(row, name, member, look, &mut found);
-            let of_lead = if member.is_pane { name } else { "" };
-            if let Some(gone) = self.gone.get(of_lead) {
-                let is_late = at > *gone + GONE && self.was_told(*gone, at.saturating_sub(GONE));
-                found(
-                    !is_late || status == "failed",
-                    format!("{name} is gone and {status}"),
-                );
-            } else if self.failed_since(name).is_some() {
-                if status != "failed" {
-                    doubts.extend(self.doubt("state", name, status, look));
-                }
-            } else {
-                let quiet = self.last_call(name).is_none_or(|last| at > last + HOOK);
-                found(
-                    status != "failed" || !quiet,
-                    format!("{name} lives and is failed"),
-                );
-            }
-        }
-        let (shown, is) = (&state["progress"], self.truth.progress());
-        let is_told = self.was_told(self.since["tasks"], at);
-        found(
-            *shown == is || !is_told,
-            format!("the tasks are {is} and shown is {shown}"),
-        );
-        self.judge_letters(state, at, &mut found);
+    /// Returns since when the process of a teammate is gone: its own, or else the lead's.
+    fn gone_since(&self, name: &str, member: &Member) -> Option<Duration> {
+        let process = if member.is_pane { name } else { LEAD };
+        self.gone.get(process).copied()
     }
 
-    fn last_call(&self, name: &str) -> Option<Duration> {
-        let mut calls = self.calls.all.iter().rev();
-        calls
-            .find(|call| self.teammate(call) == Some(name))
-            .map(|call| call.at)
+    /// Returns the id of the task that a teammate works on.
+    fn held_by(&self, name: &str) -> Option<&str> {
+        let mut tasks = self.truth.tasks.iter();
+        let held = tasks.find(|(_, task)| task.status == "in_progress" && task.owner == name);
+        held.map(|(id, _)| id.as_str())
+    }
+
+    /// Returns the calls that are about a teammate.
+    fn calls_of(&self, name: &str) -> impl DoubleEndedIterator<Item = &HookCall> {
+        let all = self.calls.all.iter();
+        all.filter(move |call| self.teammate(call) == Some(name))
+    }
+
+    fn judge_state(&self, state: &Value, registry: &Registry, look: &Look, found: &mut Found) {
+        let (at, wrong) = (look.at, &mut found.wrong);
+        let was_told = |since: &Duration| self.was_told(*since, at);
+        let was_shown = self.known.values().any(was_told);
+        let lives = |name: &str| !self.gone.contains_key(name);
+        if was_shown && (lives(LEAD) || self.processes.keys().any(|name| lives(name))) {
+            let (session, team) = (&state["sessionId"], &state["teamName"]);
+            check!(wrong, state["enabled"] == true => "state: it ended, and somebody lives");
+            check!(wrong, *session == registry.lead_session => "state: shows the session {session}");
+            check!(wrong, *team == registry.team => "state: shows the team {team}");
+            for (name, since) in &self.known {
+                let is_there = list(&state["teammates"]).any(|row| row["name"] == **name);
+                check!(wrong, is_there || !was_told(since) => "state: {name} has no row");
+            }
+        }
+        for row in list(&state["teammates"]) {
+            let (name, status) = (text(&row["name"]), text(&row["status"]));
+            let Some(member) = self.members.get(name) else {
+                wrong.push(format!("state: there is no {name}"));
+                continue;
+            };
+            self.judge_row(row, name, member, at, wrong);
+            if let Some(gone) = self.gone_since(name, member) {
+                let is_late = at > gone + GONE && self.was_told(gone, at.saturating_sub(GONE));
+                let is_shown = !is_late || status == "failed";
+                check!(wrong, is_shown => "state: {name} is gone and {status}");
+            } else if self.failed_since(name).is_some() {
+                found.doubts.extend(self.doubt("state", name, status, look));
+            } else {
+                let last = self.calls_of(name).next_back();
+                let quiet = last.is_none_or(|last| at > last.at + HOOK);
+                let is_alive = status != "failed" || !quiet;
+                check!(wrong, is_alive => "state: {name} lives and is failed");
+            }
+        }
+        let (shown, is) = (&state["progress"], progress(&self.truth.tasks));
+        check!(wrong, *shown == is || !was_told(&self.tasks_since) =>
+            "state: the tasks are {is} and shown is {shown}");
+        self.judge_letters(state, at, wrong);
     }
 
     fn judge_row(
         &self,
         row: &Value,
         name: &str,
-        member: &RegisteredMember,
-        look: &Look,
-        found: &mut impl FnMut(bool, String),
+        member: &Member,
+        at: Duration,
+        wrong: &mut Vec<String>,
     ) {
         let (task, id) = (text(&row["currentTask"]), row["taskId"].as_str());
         let status = text(&row["status"]);
         if let Some(id) = id {
             let of_id = self.truth.tasks.get(id);
-            let is_its =
-                of_id.is_some_and(|of_id| of_id.owner == name || of_id.status != "in_progress");
-            found(
-                is_its,
-                format!("{name} is shown with task {id} of somebody else"),
-            );
+            let is_its = of_id.is_some_and(|it| it.owner == name || it.status != "in_progress");
+            check!(wrong, is_its => "state: {name} is shown with task {id} of somebody else");
             let is_same = status == "failed" || of_id.is_some_and(|of_id| of_id.subject == task);
-            found(is_same, format!("{name}: task {id} is called {task:?}"));
+            check!(wrong, is_same => "state: {name}: task {id} is called {task:?}");
         } else if !task.is_empty() && status != "failed" {
             let own: String = member.prompt.chars().take(LONGEST_TASK).collect();
-            found(
-                task == own,
-                format!("{name} was told {own:?} and is shown with {task:?}"),
-            );
+            check!(wrong, task == own =>
+                "state: {name} was told {own:?} and is shown with {task:?}");
         }
-        let held = self
-            .truth
-            .tasks
-            .iter()
-            .find(|(_, task)| task.status == "in_progress" && task.owner == name);
-        if let Some((held, _)) = held
+        if let Some(held) = self.held_by(name)
             && matches!(status, "working" | "spawning")
-            && self.was_told(self.since["tasks"], look.at)
+            && self.was_told(self.tasks_since, at)
         {
-            found(
-                id == Some(held),
-                format!("{name} works on task {held} and is shown with {id:?}"),
-            );
+            check!(wrong, id == Some(held) =>
+                "state: {name} works on task {held} and is shown with {id:?}");
         }
     }
 
-    fn judge_letters(&self, state: &Value, at: Duration, found: &mut impl FnMut(bool, String)) {
-        let shown: Vec<Letter> = list(&state["recentMessages"])
-            .map(|letter| {
-                let of = |key: &str| text(&letter[key]).to_owned();
-                (of("from"), of("to"), of("content"))
-            })
-            .collect();
+    fn judge_letters(&self, state: &Value, at: Duration, wrong: &mut Vec<String>) {
+        let letter = |letter: &Value| -> Letter {
+            let of = |key: &str| text(&letter[key]).to_owned();
+            (of("from"), of("to"), of("content"))
+        };
+        let shown: Vec<Letter> = list(&state["recentMessages"]).map(letter).collect();
         for (letter, since) in &self.letters {
             let count = shown.iter().filter(|one| *one == letter).count();
             let is_member = letter.0 == LEAD || self.members.contains_key(&letter.0);
@@ -463,163 +370,105 @@ impl Judge {
             } else {
                 self.was_taken(&letter.1, *since, at)
             };
-            found(
-                count >= 1 || !is_told,
-                format!("{letter:?} was in an inbox and is not shown"),
-            );
-            found(count <= 1, format!("{letter:?} is shown {count} times"));
+            check!(wrong, count >= 1 || !is_told =>
+                "state: {letter:?} was in an inbox and is not shown");
+            check!(wrong, count <= 1 => "state: {letter:?} is shown {count} times");
         }
-        let sent: BTreeSet<&str> = self
-            .calls
-            .all
-            .iter()
-            .filter(|call| call.event == "PostToolUse")
-            .filter(|call| call.fields["tool_response"]["success"] == true)
+        let sent = self.calls.all.iter().filter(|call| {
+            call.event == "PostToolUse" && call.fields["tool_response"]["success"] == true
+        });
+        let sent: BTreeSet<&str> = sent
             .map(|call| text(&call.fields["tool_input"]["message"]))
             .collect();
         for letter in &shown {
-            let is_protocol = ["task assigned", "asks to", "shuts down", "system"];
-            let is_known = self.letters.contains_key(letter)
-                || sent.contains(letter.2.as_str())
-                || is_protocol
-                    .iter()
-                    .any(|word| letter.2.starts_with(word) || letter.0 == *word);
-            found(
-                is_known,
-                format!("{letter:?} is shown and was never delivered"),
-            );
+            let (from, _, content) = letter;
+            let is_protocol = PROTOCOL
+                .iter()
+                .any(|word| content.starts_with(word) || from == word);
+            let is_known = self.letters.contains_key(letter) || sent.contains(content.as_str());
+            check!(wrong, is_known || is_protocol =>
+                "state: {letter:?} is shown and was never delivered");
         }
     }
 
     /// Judges the output of `status`, or of `top`, which contains the same.
     fn judge_status(
         &self,
-        status: &Value,
         view: &str,
+        status: &Value,
+        registry: &Registry,
         look: &Look,
-        wrong: &mut Vec<String>,
-        doubts: &mut Vec<Doubt>,
+        found: &mut Found,
     ) {
-        let Some(registry) = &self.truth.registry else {
-            return;
-        };
-        let mut found = |holds: bool, what: String| {
-            if !holds {
-                wrong.push(format!("{view}: {what}"));
-            }
-        };
+        let wrong = &mut found.wrong;
         let mut teams = list(&status["teams"]).filter(|team| team["name"] == *registry.team);
         let (Some(team), None) = (teams.next(), teams.next()) else {
-            found(
-                false,
-                format!("the team {} is not there once", registry.team),
-            );
-            return;
+            let team = &registry.team;
+            return wrong.push(format!("{view}: the team {team} is not there once"));
         };
-        let (shown, is) = (&team["progress"], self.truth.progress());
-        found(
-            *shown == is,
-            format!("the tasks are {is} and shown is {shown}"),
-        );
-        for worker in list(&team["workers"]) {
-            let (name, said) = (text(&worker["name"]), text(&worker["status"]));
-            let member = registry.members.get(name);
-            let of_lead = member.map(|member| if member.is_pane { name } else { "" });
-            let lives = of_lead.is_some_and(|of_lead| !self.gone.contains_key(of_lead));
-            if lives && said != "failed" {
-                doubts.extend(self.doubt(view, name, said, look));
-            }
-        }
-        self.judge_workers(&team["workers"], look.at, &mut found);
-    }
-
-    fn judge_workers(&self, workers: &Value, at: Duration, found: &mut impl FnMut(bool, String)) {
-        let Some(registry) = &self.truth.registry else {
-            return;
-        };
-        let names: BTreeSet<&str> = list(workers).map(|worker| text(&worker["name"])).collect();
+        let (shown, is) = (&team["progress"], progress(&self.truth.tasks));
+        check!(wrong, *shown == is => "{view}: the tasks are {is} and shown is {shown}");
+        let workers = list(&team["workers"]);
+        let names: BTreeSet<&str> = workers.clone().map(|it| text(&it["name"])).collect();
         let is: BTreeSet<&str> = registry.members.keys().map(String::as_str).collect();
-        found(names == is, format!("shows {names:?} of {is:?}"));
-        for worker in list(workers) {
-            let name = text(&worker["name"]);
-            let (verdict, said) = (text(&worker["verdict"]), text(&worker["status"]));
+        check!(wrong, names == is => "{view}: shows {names:?} of {is:?}");
+        for worker in workers {
+            let of = |key: &str| text(&worker[key]);
+            let (name, verdict, said) = (of("name"), of("verdict"), of("status"));
             let Some(member) = registry.members.get(name) else {
                 continue;
             };
-            let of_lead = if member.is_pane { name } else { "" };
-            if let Some(gone) = self.gone.get(of_lead) {
-                found(
-                    verdict == "dead" || at < *gone + GONE,
-                    format!("{name} is gone, {verdict} and {said}"),
-                );
+            if let Some(gone) = self.gone_since(name, member) {
+                check!(wrong, verdict == "dead" || look.at < gone + GONE =>
+                    "{view}: {name} is gone, {verdict} and {said}");
             } else {
-                found(verdict != "dead", format!("{name} lives and is dead"));
+                check!(wrong, verdict != "dead" => "{view}: {name} lives and is dead");
+                found.doubts.extend(self.doubt(view, name, said, look));
             }
-            let held = self
-                .truth
-                .tasks
-                .iter()
-                .find(|(_, task)| task.status == "in_progress" && task.owner == name);
-            if let Some((held, _)) = held {
+            if let Some(held) = self.held_by(name) {
                 let shown = worker["currentTaskId"].as_str();
-                found(
-                    shown == Some(held),
-                    format!("{name} holds task {held} and is shown with {shown:?}"),
-                );
+                check!(wrong, shown == Some(held) =>
+                    "{view}: {name} holds task {held} and is shown with {shown:?}");
             }
         }
     }
 
-    fn judge_zombies(&self, look: &Look, wrong: &mut Vec<String>) {
-        let Some(registry) = &self.truth.registry else {
-            return;
-        };
-        let all: Vec<&Value> = list(&look.zombies["zombies"]).collect();
-        let mut found = |holds: bool, what: String| {
-            if !holds {
-                wrong.push(format!("zombies: {what}"));
-            }
-        };
-        let is_listed = |name: &str| {
-            all.iter().any(|zombie| {
-                zombie["name"] == name && matches!(text(&zombie["kind"]), "worker" | "pane")
-            })
+    fn judge_zombies(&self, registry: &Registry, look: &Look, wrong: &mut Vec<String>) {
+        let all = list(&look.zombies["zombies"]);
+        let is_listed = |name: &str, kinds: &[&str]| {
+            let mut named = all.clone().filter(|zombie| zombie["name"] == name);
+            named.any(|zombie| kinds.contains(&text(&zombie["kind"])))
         };
         let is_late = |gone: &Duration| look.at > *gone + GONE;
-        let lead = self.gone.get("");
+        let lead = self.gone.get(LEAD);
         for (name, member) in &registry.members {
+            let is_listed = is_listed(name, &["worker", "pane"]);
             match (self.gone.get(name.as_str()), lead) {
                 (Some(gone), None) if is_late(gone) => {
-                    found(is_listed(name), format!("{name} is gone and not listed"));
+                    check!(wrong, is_listed => "zombies: {name} is gone and not listed");
                 }
                 (None, Some(gone)) if member.is_pane && is_late(gone) => {
-                    found(
-                        is_listed(name),
-                        format!("{name} has no lead any more and is not listed"),
-                    );
+                    check!(wrong, is_listed =>
+                        "zombies: {name} has no lead any more and is not listed");
                 }
-                (None, None) => found(!is_listed(name), format!("{name} lives and is listed")),
+                (None, None) => {
+                    check!(wrong, !is_listed => "zombies: {name} lives and is listed");
+                }
                 _ => {}
             }
         }
-        let is_team = all
-            .iter()
-            .any(|zombie| zombie["kind"] == "team" && zombie["name"] == *registry.team);
-        match lead {
-            None => found(
-                !is_team,
-                "the team is listed, and its lead lives".to_owned(),
-            ),
-            Some(gone) => found(
-                is_team || !is_late(gone),
-                "the team of a lead that is gone is not listed".to_owned(),
-            ),
+        let is_listed = is_listed(&registry.team, &["team"]);
+        if let Some(gone) = lead {
+            check!(wrong, is_listed || !is_late(gone) =>
+                "zombies: the team of a lead that is gone is not listed");
+        } else {
+            check!(wrong, !is_listed => "zombies: the team is listed, and its lead lives");
         }
     }
 }
 
 /// Returns whether a call shows that a teammate works, or has begun again after a failure.
-fn begins(call: &Call) -> bool {
+fn begins(call: &HookCall) -> bool {
     ![
         "StopFailure",
         "SubagentStop",
@@ -629,25 +478,13 @@ fn begins(call: &Call) -> bool {
     .contains(&&*call.event)
 }
 
-/// Counts what was shown wrong at a moment.
-fn count(wrong: &mut BTreeMap<String, (Duration, Duration, usize)>, what: String, at: Duration) {
-    let entry = wrong.entry(what).or_insert((at, at, 0));
-    entry.1 = at;
-    entry.2 += 1;
-}
-
 /// Checks that no teammate is shown any more.
 fn judge_over(look: &Look, wrong: &mut Vec<String>) {
-    let state = look.state.as_ref();
-    if state.is_none_or(|state| state["enabled"] != false) {
-        wrong.push("state: everybody is gone, and it is enabled".to_owned());
-    }
-    if !list(&look.zombies["zombies"]).all(|zombie| zombie["kind"] != "worker") {
-        let zombies = &look.zombies;
-        wrong.push(format!(
-            "zombies: everybody is gone, and listed is {zombies}"
-        ));
-    }
+    let (state, zombies) = (look.state.as_ref(), &look.zombies);
+    check!(wrong, state.is_some_and(|state| state["enabled"] == false) =>
+        "state: everybody is gone, and it is enabled");
+    check!(wrong, list(&zombies["zombies"]).all(|zombie| zombie["kind"] != "worker") =>
+        "zombies: everybody is gone, and listed is {zombies}");
 }
 
 #[cfg(test)]
@@ -658,13 +495,12 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    fn call(event: &str, at: Duration) -> Call {
-        Call {
+    fn call(event: &str, at: Duration) -> HookCall {
+        HookCall {
             at,
             event: event.to_owned(),
-            fields: Value::Null,
-            client: None,
             pane: "%1".to_owned(),
+            ..HookCall::default()
         }
     }
 
@@ -674,19 +510,12 @@ mod tests {
         let look = Look {
             at,
             until,
-            before: Truth::default(),
-            after: Truth::default(),
-            state: None,
-            is_torn: false,
-            was_written: false,
-            status: Value::Null,
-            zombies: Value::Null,
-            top: None,
+            ..Look::default()
         };
-        let member = RegisteredMember {
-            prompt: String::new(),
+        let member = Member {
             is_pane: true,
             pane: "%1".to_owned(),
+            ..Member::default()
         };
         for (next, wrong) in [
             (Some(until + RECORDER), 0),
@@ -694,8 +523,7 @@ mod tests {
             (None, 1),
         ] {
             let mut judge = Judge::default();
-            let known = (member.clone(), Duration::ZERO);
-            judge.members.insert("alpha".to_owned(), known);
+            judge.members.insert("alpha".to_owned(), member.clone());
             judge.calls.all.push(call("StopFailure", millis(10_000)));
             let doubt = judge.doubt("state", "alpha", "working", &look);
             judge.doubts.extend(doubt);

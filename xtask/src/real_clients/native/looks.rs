@@ -1,25 +1,20 @@
-//! Observes everything that teamster shows, on a thread that polls every 200 ms.
+//! Observes everything that teamster shows at one moment.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::judge::Judge;
-use super::truth::{Truth, now};
-use crate::product::Finished;
+use super::super::session_files::STATE;
+use super::truth::Truth;
+use crate::product::{Finished, unix_time, words};
 
-/// The poll interval.
-const LOOK: Duration = Duration::from_millis(200);
 /// How many polls there are for each frame of `top`, which is the most expensive.
 const TOP: usize = 5;
 
 /// What was shown at one moment, between two readings of the truth.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Look {
     /// When the observation began and ended.
     pub(super) at: Duration,
@@ -42,28 +37,25 @@ impl Look {
     }
 }
 
-/// How teamster is called beside a session.
+/// A running session, and the programs with which teamster is called beside it.
 #[derive(Clone, Debug)]
-pub(super) struct Beside {
-    pub(super) session: PathBuf,
+pub(super) struct LabSession {
+    pub(super) folder: PathBuf,
     pub(super) programs: PathBuf,
 }
 
-impl Beside {
+impl LabSession {
     /// Returns a call with the home and the project of the session.
     pub(super) fn command(&self, line: &str) -> Command {
-        let path = std::env::var("PATH").unwrap_or_default();
+        let socket = self.folder.join("tmux.sock");
         let mut command = Command::new(self.programs.join("teamster"));
         command
-            .args(line.split(' '))
+            .args(words(line))
             .env_clear()
-            .env("HOME", self.session.join("home"))
-            .env("PATH", path)
-            .env(
-                "TMUX",
-                format!("{},1,0", self.session.join("tmux.sock").display()),
-            )
-            .current_dir(self.session.join("project"));
+            .env("HOME", self.folder.join("home"))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("TMUX", format!("{},1,0", socket.display()))
+            .current_dir(self.folder.join("project"));
         command
     }
 
@@ -72,92 +64,31 @@ impl Beside {
         asked.and_then(|answer| answer.json()).unwrap_or_default()
     }
 
-    fn look(&self, number: usize) -> Look {
-        let (at, before) = (now(), Truth::read(&self.session));
-        let file = self.session.join("project/.bkit/agent-state.json");
-        let read = || std::fs::read(&file).ok();
+    /// Returns whether the lab's script has made the project.
+    pub(super) fn is_ready(&self) -> bool {
+        let is_there = |name: &str| self.folder.join(name).is_dir();
+        is_there("project/.git") && is_there("home/.claude")
+    }
+
+    /// Reads and asks everything once.
+    pub(super) fn look(&self, number: usize) -> Look {
+        let (at, before) = (unix_time(), Truth::read(&self.folder));
+        let read = || std::fs::read(self.folder.join("project").join(STATE)).ok();
         let bytes = read();
-        let state = bytes
-            .as_ref()
-            .and_then(|bytes| serde_json::from_slice(bytes).ok());
-        let is_torn = bytes.is_some() && state.is_none();
-        let status = self.ask("status --json");
-        let zombies = self.ask("zombies scan --json");
-        let top = number
-            .is_multiple_of(TOP)
-            .then(|| self.ask("top --once --json"));
-        let (after, until) = (Truth::read(&self.session), now());
-        let was_written = read() != bytes;
+        let state: Option<Value> =
+            (bytes.as_ref()).and_then(|bytes| serde_json::from_slice(bytes).ok());
+        let is_top = number.is_multiple_of(TOP);
         Look {
             at,
-            until,
             before,
-            after,
+            is_torn: bytes.is_some() && state.is_none(),
             state,
-            is_torn,
-            was_written,
-            status,
-            zombies,
-            top,
+            status: self.ask("status --json"),
+            zombies: self.ask("zombies scan --json"),
+            top: is_top.then(|| self.ask("top --once --json")),
+            after: Truth::read(&self.folder),
+            until: unix_time(),
+            was_written: read() != bytes,
         }
     }
-}
-
-/// The thread that polls.
-pub(super) struct Looks {
-    over: Arc<AtomicBool>,
-    judge: Arc<Mutex<Judge>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Looks {
-    pub(super) fn begin(beside: Beside) -> Self {
-        let (over, judge) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(Mutex::new(Judge::default())),
-        );
-        let (ends, judged) = (over.clone(), judge.clone());
-        let thread = std::thread::spawn(move || {
-            let mut number = 0;
-            while !ends.load(Ordering::Relaxed) {
-                let start = Instant::now();
-                if is_ready(&beside.session) {
-                    let look = beside.look(number);
-                    number += 1;
-                    judged
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .look(&beside.session, &look);
-                }
-                std::thread::sleep(LOOK.saturating_sub(start.elapsed()));
-            }
-        });
-        Self {
-            over,
-            judge,
-            thread: Some(thread),
-        }
-    }
-
-    /// Records that the session is over from now on.
-    pub(super) fn session_is_over(&self) {
-        self.judge
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .over = Some(now());
-    }
-
-    /// Ends the thread and returns its observations.
-    pub(super) fn end(mut self) -> Judge {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-        std::mem::take(&mut self.judge.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Returns whether the lab's script has made the project.
-fn is_ready(session: &Path) -> bool {
-    session.join("project/.git").is_dir() && session.join("home/.claude").is_dir()
 }

@@ -2,21 +2,23 @@
 
 use serde_json::{Value, json};
 
-/// The name of a hook that is never called: a file of this name ends the lab's script.
-pub(super) const END: &str = "SceneOver";
+/// The name of a hook that is never called, and the record of a call, which ends the lab's script.
+const END: &str = "SceneOver";
+pub(super) const END_FILE: &str = "hooks/0.SceneOver.0.json";
 /// The person's prompt, by which the lead is recognised.
 const PROMPT: &str = "Build the parser with a small team";
 
 /// One response of the model: its tool calls.
 type Step = Vec<Value>;
 
-/// Returns a call of a tool.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the input is written where the call is"
-)]
-fn tool(name: &str, input: Value) -> Value {
-    json!({"tool": name, "input": input})
+/// Returns a step with one call of a tool.
+fn tool(name: &str, input: impl Into<Value>) -> Step {
+    vec![json!({"tool": name, "input": input.into()})]
+}
+
+fn bash(command: &str) -> Step {
+    let input = json!({"command": command, "description": "wait", "timeout": 300_000});
+    tool("Bash", input)
 }
 
 /// Returns a step that lasts until the scene gives a sign.
@@ -24,11 +26,34 @@ fn until(sign: &str) -> Step {
     bash(&format!("until [ -e ../sign-{sign} ]; do sleep 0.1; done"))
 }
 
-fn bash(command: &str) -> Step {
-    vec![tool(
-        "Bash",
-        json!({"command": command, "description": "wait", "timeout": 300_000}),
-    )]
+fn create(subject: &str) -> Step {
+    let description = format!("{subject}, all of it");
+    let input = json!({"subject": subject, "description": description});
+    tool("TaskCreate", input)
+}
+
+fn spawn(name: &str, prompt: &str) -> Step {
+    let input = json!({"description": format!("Work of {name}"), "prompt": prompt,
+        "subagent_type": "general-purpose", "name": name, "team_name": "lab"});
+    tool("Agent", input)
+}
+
+fn take(task: &str, owner: &str) -> Step {
+    let input = json!({"taskId": task, "status": "in_progress", "owner": owner});
+    tool("TaskUpdate", input)
+}
+
+fn complete(task: &str) -> Step {
+    tool("TaskUpdate", json!({"taskId": task, "status": "completed"}))
+}
+
+fn tell(to: &str, words: &str) -> Step {
+    let input = json!({"to": to, "summary": "a few words", "message": words});
+    tool("SendMessage", input)
+}
+
+fn say(words: &str) -> Step {
+    vec![json!({"text": words})]
 }
 
 /// Returns a step that the model takes, once, when it gets a text.
@@ -36,46 +61,11 @@ fn wake(on: &str, blocks: &Step) -> Value {
     json!({"on": on, "blocks": blocks})
 }
 
-fn create(subject: &str) -> Value {
-    let description = format!("{subject}, all of it");
-    tool(
-        "TaskCreate",
-        json!({"subject": subject, "description": description}),
-    )
-}
-
-fn spawn(name: &str, prompt: &str) -> Step {
-    vec![tool(
-        "Agent",
-        json!({"description": format!("Work of {name}"), "prompt": prompt, "subagent_type": "general-purpose",
-            "name": name, "team_name": "lab"}),
-    )]
-}
-
-fn take(task: &str, owner: &str) -> Step {
-    let input = json!({"taskId": task, "status": "in_progress", "owner": owner});
-    vec![tool("TaskUpdate", input)]
-}
-
-fn complete(task: &str) -> Step {
-    let input = json!({"taskId": task, "status": "completed"});
-    vec![tool("TaskUpdate", input)]
-}
-
-fn tell(to: &str, words: &str) -> Step {
-    let input = json!({"to": to, "summary": "a few words", "message": words});
-    vec![tool("SendMessage", input)]
-}
-
-fn say(words: &str) -> Step {
-    vec![json!({"text": words})]
-}
-
 /// Returns the scenario of a scene. Clients before 2.1.178 create their teams themselves.
 fn scenario(has_team_tool: bool, mut lead: Vec<Step>, others: &[(&str, &str, Vec<Step>)]) -> Value {
     if has_team_tool {
         let input = json!({"team_name": "lab", "description": "The parser"});
-        lead.insert(0, vec![tool("TeamCreate", input)]);
+        lead.insert(0, tool("TeamCreate", input));
     }
     let mut actors = serde_json::Map::new();
     for (name, prompt, steps) in others {
@@ -90,7 +80,7 @@ fn scenario(has_team_tool: bool, mut lead: Vec<Step>, others: &[(&str, &str, Vec
 pub(super) fn deaths(has_team_tool: bool) -> Value {
     let (alpha, beta) = ("you own the alpha part", "you own the beta part");
     let lead = vec![
-        vec![create("Write alpha"), create("Write beta")],
+        [create("Write alpha"), create("Write beta")].concat(),
         spawn("alpha", alpha),
         spawn("beta", beta),
         until("teammate-is-dead"),
@@ -105,18 +95,15 @@ pub(super) fn deaths(has_team_tool: bool) -> Value {
         complete("2"),
         until("never"),
     ];
-    scenario(
-        has_team_tool,
-        lead,
-        &[("alpha", alpha, first), ("beta", beta, second)],
-    )
+    let others = [("alpha", alpha, first), ("beta", beta, second)];
+    scenario(has_team_tool, lead, &others)
 }
 
 /// Two teammates with the same name, a message to an unknown receiver, and changes by other programs.
 pub(super) fn words(has_team_tool: bool) -> Value {
     let (one, two) = ("you own the first part", "you own the second part");
     let lead = vec![
-        vec![create("Write the first part")],
+        create("Write the first part"),
         spawn("worker", one),
         spawn("worker", two),
         tell("nobody", "You will never read this."),
@@ -133,11 +120,8 @@ pub(super) fn words(has_team_tool: bool) -> Value {
         say("Nothing left."),
     ];
     let second = vec![until("second"), say("There is nothing for me.")];
-    scenario(
-        has_team_tool,
-        lead,
-        &[("one", one, first), ("two", two, second)],
-    )
+    let others = [("one", one, first), ("two", two, second)];
+    scenario(has_team_tool, lead, &others)
 }
 
 /// A teammate whose model fails in the middle of a task, that is woken again, and whose process, if it has one, is
@@ -145,7 +129,7 @@ pub(super) fn words(has_team_tool: bool) -> Value {
 pub(super) fn failure(has_team_tool: bool) -> Value {
     let alpha = "you own the alpha part";
     let lead = vec![
-        vec![create("Write alpha")],
+        create("Write alpha"),
         spawn("alpha", alpha),
         until("failed"),
         tell("alpha", "Try again."),

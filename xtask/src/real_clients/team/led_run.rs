@@ -13,17 +13,16 @@
 
 mod judge;
 
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 use teamster_testkit::RunCmd;
 
 use super::super::Report;
 use super::super::model_server::{ModelRequest, PromptRole, Step};
 use super::{LabTeam, Surroundings, claim, done};
-use crate::product::wait_for;
+use crate::product::{wait_for, wait_until};
 
 const TEAM: &str = "alpha";
 const OTHER_TEAM: &str = "beta";
@@ -72,6 +71,10 @@ pub(super) fn play() -> Result<Report> {
         .leader("claude")
         .verify(CHECK)
         .more(&["--review", "require"]);
+    let start = |team: &LabTeam, run: RunCmd| {
+        let run = run.approve("auto").more(&["--yes"]);
+        team.start_run(&run)
+    };
     let mut hosts = [start(&first, run)?, start(&second, other_run(&second)?)?];
     let told = tell(&first);
     let ended = wait_for("the end of both runs", WAIT, || {
@@ -82,7 +85,7 @@ pub(super) fn play() -> Result<Report> {
     if told.is_err() || ended.is_err() {
         for (host, team) in hosts.iter_mut().zip([&first, &second]) {
             let _ = host.kill();
-            let _ = team.ask("shutdown --force --json --team", &[team.name]);
+            let _ = team.shut_down();
         }
     }
     let ends = ended.map_or([None; 2], |(one, two)| [Some(one), Some(two)]);
@@ -106,32 +109,22 @@ pub(super) fn play() -> Result<Report> {
 
 /// Returns the second run, whose plan is a file: two tasks, of which the second waits for the first.
 fn other_run(team: &LabTeam) -> Result<RunCmd> {
-    let plan = team.folder.with_extension("toml");
     let tasks = format!(
         "[[tasks]]\nid = \"a\"\nsubject = \"Begin\"\nowner = \"worker-1\"\ndescription = \"{OTHER_MARK}\"\n\n\
          [[tasks]]\nid = \"b\"\nsubject = \"Go on\"\nowner = \"worker-2\"\nblockedBy = [\"a\"]\ndescription = \"{OTHER_MARK}\"\n"
     );
-    std::fs::write(&plan, tasks)?;
+    let plan = team.write_plan(&tasks)?;
     let request = format!("do something else, {OTHER_MARK}");
     let run = RunCmd::new(OTHER_TEAM, "1:gemini,1:claude", &request);
-    let run = run.plan(&plan.display().to_string()).verify("true");
+    let run = run.plan(&plan).verify("true");
     Ok(run.more(&["--review", "off"]))
-}
-
-/// Starts a run whose output goes to a file beside its project.
-fn start(team: &LabTeam, run: RunCmd) -> Result<Child> {
-    let log = std::fs::File::create(team.folder.with_extension("log"))?;
-    let mut command = team.run(&run.approve("auto").more(&["--yes"]));
-    command.stdin(Stdio::null()).stdout(log.try_clone()?);
-    let child = command.stderr(log).spawn();
-    child.context("the run cannot be started")
 }
 
 /// Sends a message to each worker while it runs the command of its task.
 fn tell(team: &LabTeam) -> Result<()> {
     let worktrees = team.folder.join(".omc/worktrees").join(TEAM);
     let mut left = MESSAGES.to_vec();
-    wait_for("the commands of the workers", WAIT, || {
+    wait_until("the commands of the workers", WAIT, || {
         // The journal does not contain every command of an agent: one that follows another closely is omitted.
         let is_begun = |(task, worker, _): &mut (&str, &str, &str)| {
             worktrees
@@ -142,7 +135,7 @@ fn tell(team: &LabTeam) -> Result<()> {
         for (_, worker, words) in left.extract_if(.., is_begun) {
             team.ask("message send --json --to", &[worker, words])?;
         }
-        Ok(left.is_empty().then_some(()))
+        Ok(left.is_empty())
     })
 }
 

@@ -1,108 +1,85 @@
-//! Messages to real clients while they work, judged by the requests to their model servers.
+//! A message to a worker while it runs a command, judged by the requests to its model server.
 //!
-//! A worker with one long command gets a message. The next request of the same task must contain it, with its sender,
-//! and no request of another task; the receipt must be older than the end of the task.
-
-use std::path::Path;
+//! A client that takes messages while it works has it in the next request of the same task; for another one it is the
+//! next prompt of its session, within the same task. No request of a later task has it, and the receipt is older than
+//! the end of the task.
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 
-use super::super::model_server::all_texts;
-use super::super::{RealRun, Report};
-use super::{CLAUDE, LabTeam, WAIT, claim};
-use crate::product::{check, files, list, text, wait_for};
+use super::super::Report;
+use super::super::model_server::{ModelRequest, Step};
+use super::{LabTeam, Surroundings, WAIT, WORKER, claim, done};
+use crate::product::{list, text, wait_until};
 
-/// The time limit for everything that a client does, in seconds.
-const LONG: &str = "180";
 const TEAM: &str = "talk";
-const WORKER: &str = "ann";
 /// The command during which the message arrives.
-const TOOL: &str = "sleep 6";
+const COMMAND: &str = "sleep 6; echo done > work.txt";
 /// The text of the message, which is unique.
-const WORDS: &str = "use the word zebra-7";
-/// The prefix of a scene's name, which ends with the name of its client.
-pub(super) const SCENE: &str = "message-";
+const WORDS: &str = "heed swift-61";
 
-/// Returns one run for each client that takes messages while it works.
-pub(super) fn runs() -> impl Iterator<Item = RealRun> {
-    let clients: [(&str, &[&str]); 2] = [("codex", &["codex"]), ("claude", &[CLAUDE])];
-    clients.into_iter().map(|(client, clients)| RealRun {
-        name: format!("{}-{SCENE}{client}", super::NAME),
-        clients,
-        run: Box::new(move |lab| {
-            let scene = format!("{SCENE}{client}");
-            lab.play(client, &[], &scene, &[("TMO", LONG)])
-        }),
-    })
+fn script(request: &ModelRequest) -> Step {
+    match request.results.len() {
+        0 if request.task == "1" => Step::Shell(COMMAND.to_owned()),
+        _ if request.texts.contains(WORDS) => done("It is heeded.", ""),
+        _ => done("The work is done.", ""),
+    }
 }
 
 /// Plays the scene of a client, inside the lab.
 pub(super) fn play(client: &str) -> Result<Report> {
-    let mut report = Report::default();
-    let team = LabTeam::of_lab(TEAM)?;
-    let task = format!("Do it. [[scenario:ok]] [[cmd:{TOOL}; echo mock > hello.txt]]");
-    team.create("Change a file", &task)?;
-    let start = format!("worker start --name {WORKER} --json --provider {client}");
-    team.ask(&start, &[])?;
-    team.until_running(TOOL)?;
-    let before = requests()?;
-    let line = format!("message send --to {WORKER} --from lead --json");
-    let message = team.ask(&line, &[WORDS])?["message"]["id"].take();
-    let completed = team.until(&["task.completed"])?;
-    let asked = requests()?;
-    let found = &mut report.differences;
-    let has_words = |request: &String| request.contains(WORDS);
-    check!(found, !before.iter().any(has_words) => "a request before the message has it");
-    let next = asked
-        .get(before.len())
-        .context("no request after the message")?;
-    check!(found, has_words(next) => "the next request has no {WORDS:?}");
-    let is_marked =
-        next.contains("A message for you from lead:") && next.contains(&format!("> {WORDS}"));
-    check!(found, is_marked => "the message is not marked as the lead's");
+    let lab = Surroundings::make(script)?;
+    let team = lab.new_project(TEAM, &[("README.md", "# Mail\n")])?;
+    team.create("Work for a while", "")?;
+    team.start_worker(client)?;
+    let ended = write_in_the_middle(&team);
+    let completed = team.events("task.completed")?;
+    let failed = team.events("task.failed")?.len();
     let listed = team.ask("message list --json", &[])?;
-    let receipt = list(&listed["messages"]).find(|listed| listed["id"] == message);
+    team.shut_down()?;
+    let mut report = Report::default();
+    let of = |what: &str| format!("{client}: {what}");
+    let (requests, later): (Vec<_>, Vec<_>) =
+        (lab.server.requests().into_iter()).partition(|request| request.task == "1");
+    let has_words = |request: &ModelRequest| request.texts.contains(WORDS);
+    let heard = requests.iter().position(has_words);
+    let (place, count) = (heard.map_or(0, |place| place + 1), requests.len());
+    // Gemini CLI takes no messages while it works.
+    let (what, is_next) = match client {
+        "gemini" => (
+            "is the next prompt of its session",
+            place == 3 && count == 3,
+        ),
+        _ => ("is in the next request", place == 2),
+    };
+    claim!(report, is_next => of(&format!("what came in mid-task {what}")), "request {place} of {count}");
+    let heard = heard.map_or("", |place| &requests[place].texts);
+    let is_marked =
+        heard.contains("A message for you from lead:") && heard.contains(&format!("> {WORDS}"));
+    claim!(report, is_marked => of("and it says who wrote it"), "{WORDS}");
+    let is_told_again = later.iter().any(has_words);
+    claim!(report, !is_told_again && !later.is_empty() =>
+        of("the next task is not told again"), "{} requests", later.len());
+    let done = completed.len();
+    claim!(report, done == 2 && failed == 0 => of("each task is done once"), "{done} completed, {failed} failed");
+    if let Err(error) = ended {
+        claim!(report, false => of("the message is sent, and both tasks end"), "{error:#}");
+    }
+    let receipt = list(&listed["messages"]).find(|message| message["content"] == WORDS);
     let receipt = receipt.context("no such message")?;
     let (sent, delivered) = (text(&receipt["sentAt"]), text(&receipt["deliveredAt"]));
-    let ended = text(&completed["ts"]);
-    let is_in_time = !delivered.is_empty() && sent <= delivered && delivered <= ended;
-    check!(found, is_in_time => "sent {sent}, delivered {delivered:?}, task ended {ended}");
-    team.create_task("Change a file", "Do it. [[scenario:text]]")?;
-    wait_for("the end of the next task", WAIT, || {
-        Ok((team.events("task.completed")?.len() == 2).then_some(()))
-    })?;
-    let is_told_again = requests()?[asked.len()..].iter().any(has_words);
-    check!(found, !is_told_again => "the next task is told again");
-    let failed = team.events("task.failed")?;
-    check!(found, failed.is_empty() => "a task failed: {failed:?}");
-    let (holds, place, count) = (found.is_empty(), before.len() + 1, asked.len());
-    let what = format!("{client}: a message in mid-task is in the next request, and told once");
-    claim!(report, holds => what,
-        "request {place} of {count} of its task has it; sent {sent}, delivered {delivered}, task ended {ended}");
-    team.ask("shutdown --json --team", &[TEAM])?;
+    let over = completed.first().map_or("", |event| text(&event["ts"]));
+    claim!(report, !delivered.is_empty() && sent <= delivered && delivered <= over =>
+        of("the receipt is older than the end of the task"), "sent {sent}, delivered {delivered:?}, ended {over}");
     Ok(report)
 }
 
-/// Returns all requests to the model server, in order, with their texts unescaped.
-fn requests() -> Result<Vec<String>> {
-    let out = std::env::var("LAB_OUT").context("LAB_OUT is not set")?;
-    let out = Path::new(&out);
-    let log = out.join("api.jsonl");
-    let requests: Vec<String> = if log.is_file() {
-        let log = std::fs::read_to_string(log)?;
-        log.lines().map(str::to_owned).collect()
-    } else {
-        let mut names = files(out, &["api"])?;
-        names.retain(|name| name.ends_with(".req.json"));
-        let read = |name: &String| std::fs::read_to_string(out.join(name));
-        names.iter().map(read).collect::<Result<_, _>>()?
-    };
-    let values = requests
-        .iter()
-        .map(|request| serde_json::from_str::<Value>(request));
-    Ok(values
-        .flatten()
-        .map(|request| all_texts(&request))
-        .collect())
+/// Sends a message to the worker while it runs its command, and waits for the end of its task and of one more.
+fn write_in_the_middle(team: &LabTeam) -> Result<()> {
+    team.until_running("sleep 6")?;
+    team.ask("message send --from lead --to", &[WORKER, WORDS])?;
+    team.until(&["task.completed"])?;
+    team.create_task("Work once more", "")?;
+    wait_until("the end of the next task", WAIT, || {
+        Ok(team.events("task.completed")?.len() == 2)
+    })
 }

@@ -29,10 +29,8 @@ owner = "worker-2"
 pub(super) fn play() -> Result<Report> {
     let lab = Surroundings::make(script)?;
     let team = lab.new_project(TEAM, &[(FILE, "begin\n")])?;
-    let plan = team.folder.with_extension("toml");
-    std::fs::write(&plan, PLAN)?;
     let run = RunCmd::new(TEAM, "2:codex", "say one and two")
-        .plan(&plan.display().to_string())
+        .plan(&team.write_plan(PLAN)?)
         .verify(&format!("grep -q one {FILE} && grep -q two {FILE}"))
         .approve("auto")
         .more(&["--review", "off", "--yes"]);

@@ -2,15 +2,13 @@
 //! permission is requested on the way.
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::Report;
 use super::super::model_server::{ModelRequest, Step};
-use super::{LabTeam, Surroundings, claim, done, shown};
-use crate::product::text;
+use super::{LabTeam, Surroundings, WORKER, claim, done, shown};
 
 const TEAM: &str = "tools";
-const WORKER: &str = "ann";
 /// Unique texts.
 const SENT: &str = "ready for you, tern-51";
 const FORGED: &str = "forged words, tern-52";
@@ -31,6 +29,32 @@ const TOOLS: [&str; 8] = [
     "report_progress",
     "task_get",
     "team_status",
+];
+
+/// The calls that the journal records once: the claim, the type of the event, and what its data contains.
+const RECORDED: [(&str, &str, &[&str]); 4] = [
+    (
+        "message_send arrives in the worker's own name",
+        "message.sent",
+        &[SENT],
+    ),
+    ("add_finding is recorded", "finding.added", &[FINDING]),
+    (
+        "propose_task becomes a question",
+        "question.asked",
+        &[PROPOSAL, "\"kind\":\"proposal\""],
+    ),
+    (
+        "report_progress is recorded",
+        "worker.progress",
+        &[PROGRESS],
+    ),
+];
+/// The calls whose results contain something: the claim, the turn, and the text.
+const RETURNED: [(&str, usize, &str); 3] = [
+    ("ask waits and returns the person's answer", 2, ANSWER),
+    ("task_get shows the task", 7, "Call every tool"),
+    ("team_status shows the team", 8, WORKER),
 ];
 
 /// Entries that some clients list for the server itself.
@@ -69,12 +93,10 @@ pub(super) fn play(client: &str) -> Result<Report> {
     })?;
     let team = lab.new_project(TEAM, &[("README.md", "# Tools\n")])?;
     team.create("Call every tool", "")?;
-    let start = format!("worker start --name {WORKER} --json --provider {client}");
-    team.ask(&start, &[])?;
+    team.start_worker(client)?;
     let mut report = Report::default();
     let ended = answer_and_wait(&team);
-    let stopped = team.ask("shutdown --force --json --team", &[TEAM]);
-    if let Err(error) = ended.and(stopped) {
+    if let Err(error) = ended.and(team.shut_down()) {
         let failed = team.events("task.failed")?;
         claim!(report, false => "the task is done", "{error:#} {failed:?}");
     }
@@ -83,11 +105,11 @@ pub(super) fn play(client: &str) -> Result<Report> {
 }
 
 /// Waits for the question, sends a message to the worker, answers, and waits for the end of the task.
-fn answer_and_wait(team: &LabTeam) -> Result<Value> {
+fn answer_and_wait(team: &LabTeam) -> Result<()> {
     let asked = team.until_event(&["question.asked"], |event| event["data"]["kind"] == "ask")?;
     team.ask("message send --to", &[WORKER, MAIL])?;
     team.ask(&format!("answer q{}", asked["seq"]), &[ANSWER])?;
-    team.until(&["task.completed", "task.failed"])
+    team.until(&["task.completed", "task.failed"]).map(drop)
 }
 
 fn judge(
@@ -100,47 +122,33 @@ fn judge(
     let result = |turn: usize| last.results.get(turn).map_or("", String::as_str);
     let version = version_of(client);
     let of = |what: &str| format!("{client} {version}: {what}");
-    let is_hers = |event: &&Value, words: &str| {
-        event["actor"] == WORKER && event["data"].to_string().contains(words)
-    };
     let offered = offered_tools(last);
     claim!(report, offered == TOOLS => of("offers the tools of a worker and no other"), "{}", offered.join(", "));
+    for (what, kind, facts) in RECORDED {
+        let mut events = team.events(kind)?;
+        events.retain(|event| {
+            let data = event["data"].to_string();
+            event["actor"] == WORKER && facts.iter().all(|fact| data.contains(fact))
+        });
+        claim!(report, events.len() == 1 => of(what), "{} {kind} of {WORKER}", events.len());
+    }
+    for (what, turn, fact) in RETURNED {
+        claim!(report, result(turn).contains(fact) => of(what), "{}", shown(result(turn)));
+    }
     let sent = team.events("message.sent")?;
-    let arrived = sent.iter().filter(|event| is_hers(event, SENT)).count();
-    claim!(report, arrived == 1 => of("message_send arrives in the worker's own name"), "{arrived} from {WORKER}");
     let is_forged = sent.iter().any(|event| event.to_string().contains(FORGED));
     // Gemini CLI validates the schema itself.
     let is_refused = result(1).contains("from") || result(1).contains("additional properties");
     claim!(report, !is_forged && is_refused => of("a forged sender is refused in words"), "{}", shown(result(1)));
-    let answered = team.events("question.answered")?;
-    let by: Vec<&str> = answered.iter().map(|event| text(&event["actor"])).collect();
-    claim!(report, result(2).contains(ANSWER) =>
-        of("ask waits and returns the person's answer"), "answered by {}", by.join(", "));
-    let heard = requests
-        .iter()
-        .position(|request| request.texts.contains(MAIL));
+    let mut heard = requests.iter();
+    let heard = heard.position(|request| request.texts.contains(MAIL));
     let is_list = result(3).contains("messages") || result(3).contains(MAIL);
     claim!(report, heard.is_some() && (is_list || !result(3).contains("error")) =>
         of("inbox_read answers, and the mail is known in the same task"),
         "first in request {}", heard.map_or(0, |place| place + 1));
-    let findings = team.events("finding.added")?;
-    claim!(report, findings.iter().any(|event| is_hers(&event, FINDING)) =>
-        of("add_finding is recorded"), "{} findings", findings.len());
-    let asked = team.events("question.asked")?;
-    let proposals = asked
-        .iter()
-        .filter(|event| event["data"]["kind"] == "proposal");
-    let proposed = proposals.filter(|event| is_hers(event, PROPOSAL)).count();
-    claim!(report, proposed == 1 => of("propose_task becomes a question"), "{}", shown(result(5)));
-    let progress = team.events("worker.progress")?;
-    claim!(report, progress.iter().any(|event| is_hers(&event, PROGRESS)) =>
-        of("report_progress is recorded"), "{} reports", progress.len());
-    claim!(report, result(7).contains("Call every tool") => of("task_get shows the task"), "{}", shown(result(7)));
-    claim!(report, result(8).contains(WORKER) => of("team_status shows the team"), "{}", shown(result(8)));
     let agent = team.events("agent.event")?;
-    let is_asked = agent
-        .iter()
-        .any(|event| event.to_string().contains("ermission"));
+    let mut events = agent.iter();
+    let is_asked = events.any(|event| event.to_string().contains("ermission"));
     claim!(report, !is_asked && !agent.is_empty() =>
         of("no permission is asked for"), "in {} events of the agent", agent.len());
     let completed = team.events("task.completed")?.len();

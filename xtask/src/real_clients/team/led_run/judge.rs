@@ -161,18 +161,13 @@ pub(super) fn judge_talk(
         ("codex", MESSAGES[1], 2),
         ("gemini (with the answer of a tool of ours)", MESSAGES[2], 2),
     ] {
-        let mut of_task = of_task(requests, task).enumerate();
-        let first = of_task.find(|(_, request)| request.texts.contains(words));
-        let turns = first.map(|(_, request)| request.results.len());
-        let count = self::of_task(requests, task).count();
-        let seen = match first {
-            Some((place, request)) => format!(
-                "request {} of {count}, after {} results",
-                place + 1,
-                request.results.len()
-            ),
-            None => format!("in none of {count} requests"),
-        };
+        let of_task: Vec<_> = of_task(requests, task).collect();
+        let place = of_task
+            .iter()
+            .position(|request| request.texts.contains(words));
+        let turns = place.map(|place| of_task[place].results.len());
+        let (place, count) = (place.map_or(0, |place| place + 1), of_task.len());
+        let seen = format!("request {place} of {count}, after {turns:?} results");
         let claim = format!("message in mid-task is in the next request: {client}");
         report.claim(&claim, turns == Some(turn), seen);
     }
