@@ -58,12 +58,12 @@ use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
 use crate::briefing::{self, Briefer, BriefingInput};
 use crate::limits::WorkerLimits;
 use crate::mail_text;
-use crate::process::{LAST_WORDS, TempFolder};
+use crate::process::{DRAIN_TIMEOUT, TempFolder};
 use crate::record::{self, LaunchRecord, WorkerBackend, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
 use crate::workplace::{Foundation, Workplace, WorkplaceError};
 use agent_requests::{AgentRequests, ClientReply};
-use completion::{AgentPart, Completion, REASON, TaskResolution, lost_claim};
+use completion::{Completion, LONGEST_REASON, TaskResolution, WorkOutcome, lost_claim};
 use heartbeat::HeartbeatThread;
 use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
 use mailbox::{MailRequest, PersonRequest, WorkerMailbox};
@@ -73,15 +73,15 @@ pub use task_attempt::AgentSetup;
 use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
 
 /// The number of launches of an agent before the attempt is given up.
-const LAUNCHES: u32 = 2;
+const MOST_LAUNCHES: u32 = 2;
 /// How often ended orphans of the agent are reaped, so that they leave the process table.
-const REAP_ORPHANS: Duration = Duration::from_secs(30);
+const REAP_INTERVAL: Duration = Duration::from_secs(30);
 /// The longest pause before a result that the store could not accept is written again.
-const WRITE_AGAIN: Duration = Duration::from_secs(10);
+const LONGEST_WRITE_PAUSE: Duration = Duration::from_secs(10);
 /// The number of retries to write a result once the worker is asked to stop.
-const LAST_WRITES: u32 = 3;
+const MOST_LAST_WRITES: u32 = 3;
 /// The most extra turns in which an agent gets messages that arrived while it worked; the rest go into the next prompt.
-const TURNS_FOR_MAIL: u32 = 3;
+const MOST_MAIL_TURNS: u32 = 3;
 
 /// The input of one turn of an agent.
 #[derive(Clone, Copy)]
@@ -138,7 +138,7 @@ pub type OpenWorkplace =
     Box<dyn FnOnce(&mut dyn FnMut(&str)) -> Result<Box<dyn Workplace>, WorkplaceError> + Send>;
 
 /// Returns whether another task may be started now.
-pub type MayBegin = Box<dyn FnMut() -> bool + Send>;
+pub type AdmissionCheck = Box<dyn FnMut() -> bool + Send>;
 
 /// The configuration of a bridge.
 pub struct BridgeConfig {
@@ -169,7 +169,7 @@ pub struct BridgeConfig {
     /// The id of this launch.
     pub launch: String,
     /// Decides whether another task may be started: a run may have used up its budget.
-    pub may_begin: MayBegin,
+    pub may_begin: AdmissionCheck,
     /// Who answers questions of the agent.
     pub questions_to: Addressee,
     /// Prints a line to the worker's pane or log.
@@ -201,7 +201,7 @@ pub struct Bridge {
     /// Whether the agent's output is shown where the worker's own output goes.
     shows_agent: bool,
     workplace: Box<dyn Workplace>,
-    may_begin: MayBegin,
+    may_begin: AdmissionCheck,
     events: Receiver<BridgeEvent>,
     /// The task that the worker keeps while it waits for its provider.
     waiting: Option<Claimed>,
@@ -212,7 +212,7 @@ pub struct Bridge {
 }
 
 /// A limit of the provider that the agent hit.
-struct MetLimit {
+struct LimitHit {
     limit: ProviderLimit,
     /// How long the worker waits.
     seconds: u64,
@@ -310,15 +310,15 @@ impl Bridge {
 
     /// Works until the worker is to stop.
     pub fn run(mut self) -> Result<(), BridgeError> {
-        self.lifecycle.show(WorkerStatus::Polling);
+        self.lifecycle.set_status(WorkerStatus::Polling);
         let requests = self.mailbox.read_mail(&mut self.reporter);
-        self.obey(requests);
+        self.carry_out(requests);
         if let Some(limit) = WorkerMailbox::known_limit(&self.reporter) {
-            self.hear_of_limit(&limit);
+            self.note_peer_limit(&limit);
         }
         let mut claimed_at: Option<Instant> = None;
         while !self.lifecycle.is_over() {
-            if self.lifecycle.may_work() && (self.may_begin)() && !self.is_called_back() {
+            if self.lifecycle.may_work() && (self.may_begin)() && !self.has_stop_signal() {
                 claimed_at = Some(Instant::now());
                 match self.claim() {
                     Ok(Some(claimed)) => {
@@ -357,7 +357,7 @@ impl Bridge {
         let now = self.reporter.store().now();
         match (event, run) {
             (BridgeEvent::Agent(number, said), Some(run)) if run.has_number(number) => {
-                let commands = run.hear(said);
+                let commands = run.handle(said);
                 // Mail is delivered before replies, so that a client that waits for a reply has the messages when it continues.
                 self.deliver_mail(run);
                 self.apply(run, commands);
@@ -377,7 +377,9 @@ impl Bridge {
             (BridgeEvent::LogsWanted, _) => {
                 log_requests::answer(&self.reporter, self.launcher.project());
             }
-            (BridgeEvent::TeamChanged { has_mail }, run) => return self.read_news(run, has_mail),
+            (BridgeEvent::TeamChanged { has_mail }, run) => {
+                return self.read_journal(run, has_mail);
+            }
             (BridgeEvent::Requested(request), Some(run)) => self.serve(request, run),
             (BridgeEvent::Requested(request), None) => {
                 let failure = ToolFailure::new(
@@ -391,7 +393,7 @@ impl Bridge {
                 let asked = self
                     .requests
                     .note_written(number, is_written, reporter, mailbox);
-                self.obey(asked);
+                self.carry_out(asked);
             }
             (BridgeEvent::CallerGone(number), _) => {
                 self.requests.note_caller_gone(number, &mut self.reporter);
@@ -409,7 +411,7 @@ impl Bridge {
 
     /// Delivers new messages to the running agent, unless a tool reply is already delivering mail.
     fn deliver_mail(&mut self, run: &mut TaskAttempt<'_>) {
-        if !self.requests.has_mail_on_its_way() {
+        if !self.requests.has_mail_in_flight() {
             let limit = self.launcher.limits().prompt;
             self.mailbox.deliver(run, &mut self.reporter, limit);
         }
@@ -422,7 +424,7 @@ impl Bridge {
         // Other tools deliver the mail that the bridge already knows; `inbox_read` must also include the latest messages.
         if request.tool == WorkerTool::InboxRead.name() {
             let asked = self.mailbox.read_mail(&mut self.reporter);
-            self.obey(asked);
+            self.carry_out(asked);
         }
         let limit = self.launcher.limits().idle;
         let (reporter, mailbox) = (&mut self.reporter, &self.mailbox);
@@ -432,18 +434,18 @@ impl Bridge {
 
     /// Reads the journal and the mail, and passes on what concerns the running agent; returns whether there may be a task to
     /// claim.
-    fn read_news(&mut self, run: Option<&mut TaskAttempt<'_>>, has_mail: bool) -> bool {
+    fn read_journal(&mut self, run: Option<&mut TaskAttempt<'_>>, has_mail: bool) -> bool {
         let held = run.as_ref().map(|run| run.task().clone());
         let held = held.or_else(|| Some(self.waiting.as_ref()?.task.id().clone()));
         let news = self
             .mailbox
             .read_journal(&mut self.reporter, held.as_ref(), has_mail);
-        self.obey(news.requests);
+        self.carry_out(news.requests);
         if let Some(run) = run {
             self.deliver_mail(run);
-            self.mailbox.pass_replies_on(run, &mut self.reporter);
+            self.mailbox.forward_replies(run, &mut self.reporter);
             self.requests
-                .hear_answers(&mut self.reporter, &self.mailbox);
+                .forward_answers(&mut self.reporter, &self.mailbox);
             self.answer_client(run);
             let now = self.reporter.store().now();
             if self.lifecycle.is_stopping_now() {
@@ -461,13 +463,13 @@ impl Bridge {
             self.lost = lost_claim(&self.reporter, claimed);
         }
         if let Some(limit) = news.limit {
-            self.hear_of_limit(&limit);
+            self.note_peer_limit(&limit);
         }
         news.may_be_work
     }
 
     /// Handles a limit that another worker of the same provider hit, so that this worker does not hit it as well.
-    fn hear_of_limit(&mut self, limit: &ProviderLimit) {
+    fn note_peer_limit(&mut self, limit: &ProviderLimit) {
         let now = self.reporter.store().now();
         let is_ours = limit.provider == self.reporter.identity().provider
             && limit.cause == LimitCause::RateLimit
@@ -478,7 +480,7 @@ impl Bridge {
     }
 
     /// Carries out requests in the mail that are addressed to the bridge itself.
-    fn obey(&mut self, requests: Vec<MailRequest>) {
+    fn carry_out(&mut self, requests: Vec<MailRequest>) {
         for request in requests {
             match request {
                 MailRequest::Stop(signal) => self.request_stop(signal),
@@ -492,7 +494,7 @@ impl Bridge {
                 }
             }
         }
-        self.mailbox.acknowledge_obeyed(&mut self.reporter);
+        self.mailbox.acknowledge_requests(&mut self.reporter);
     }
 
     fn request_stop(&mut self, signal: Signal) {
@@ -503,7 +505,7 @@ impl Bridge {
 
     /// Returns whether the worker is asked to stop. The heartbeat thread reports that a moment later, and no task may start in
     /// between.
-    fn is_called_back(&mut self) -> bool {
+    fn has_stop_signal(&mut self) -> bool {
         let signals = self
             .reporter
             .store()
@@ -526,7 +528,7 @@ impl Bridge {
 
     /// Tells the lead, once until the next task, that the worker is idle, and whether every task is done.
     fn report_idle(&mut self) {
-        if !self.lifecycle.report_idle() {
+        if !self.lifecycle.take_idle_report() {
             return;
         }
         let reporter = &mut self.reporter;
@@ -565,14 +567,14 @@ impl Bridge {
                         return;
                     }
                     let outlook = if self.lifecycle.may_work() {
-                        WorkOutlook::look(&mut self.reporter, self.launcher.machine())
+                        WorkOutlook::check(&mut self.reporter, self.launcher.machine())
                     } else {
                         WorkOutlook::Later
                     };
                     if outlook == WorkOutlook::Now {
                         return;
                     }
-                    wait.look_again(outlook, Instant::now());
+                    wait.extend(outlook, Instant::now());
                 }
                 StepOutcome::Closed => {
                     self.lifecycle.note_team_gone();
@@ -589,8 +591,8 @@ impl Bridge {
         self.reporter
             .say(&format!("task {id}: {}", claimed.task.subject()));
         let mut log = self.launcher.open_log(&mut self.reporter, id);
-        let part = match self.begin_workplace(claimed, &mut log) {
-            Ok(()) => self.run_until_served(claimed, &mut log),
+        let part = match self.prepare_workplace(claimed, &mut log) {
+            Ok(()) => self.run_past_limits(claimed, &mut log),
             Err(part) => part,
         };
         self.complete(claimed, &part, &mut log);
@@ -599,11 +601,11 @@ impl Bridge {
 
     /// Runs the agent on the task. While its provider is unavailable, the worker keeps the task and its worktree, and then
     /// continues: no other worker takes the task in the meantime, and the attempt does not count as a failure.
-    fn run_until_served(&mut self, claimed: &Claimed, log: &mut TaskLog) -> AgentPart {
+    fn run_past_limits(&mut self, claimed: &Claimed, log: &mut TaskLog) -> WorkOutcome {
         let mut is_continued = false;
         loop {
             let part = self.run_agent(claimed, log, is_continued);
-            let Some(limit) = self.limit_met(&part) else {
+            let Some(limit) = self.limit_hit(&part) else {
                 return part;
             };
             self.waiting = Some(claimed.clone());
@@ -611,7 +613,7 @@ impl Bridge {
             self.waiting = None;
             if let Some(why) = self.lost.take() {
                 self.record_spent(claimed, &part);
-                return AgentPart::Lost(why);
+                return WorkOutcome::Lost(why);
             }
             if !goes_on {
                 return part;
@@ -622,8 +624,8 @@ impl Bridge {
     }
 
     /// Returns the limit of the provider that ended the agent, and until when the worker waits.
-    fn limit_met(&mut self, part: &AgentPart) -> Option<MetLimit> {
-        let AgentPart::Ran(end) = part else {
+    fn limit_hit(&mut self, part: &WorkOutcome) -> Option<LimitHit> {
+        let WorkOutcome::Ran(end) = part else {
             return None;
         };
         let AgentVerdict::Paused { trouble, reason } = &end.outcome.verdict else {
@@ -635,8 +637,8 @@ impl Bridge {
         let known = end.outcome.limit.as_ref();
         let resets_at = known.and_then(|known| known.resets_at);
         let now = self.reporter.store().now();
-        let until = self.lifecycle.count_trouble(now, resets_at);
-        Some(MetLimit {
+        let until = self.lifecycle.count_outage(now, resets_at);
+        Some(LimitHit {
             seconds: until.since(now).as_secs(),
             limit: ProviderLimit {
                 provider: self.reporter.identity().provider.clone(),
@@ -654,9 +656,9 @@ impl Bridge {
 
     /// Waits until the provider is available again; returns whether the work continues then. Other workers of the same provider
     /// learn about the limit from the recorded event.
-    fn wait_for_provider(&mut self, claimed: &Claimed, met: &MetLimit, log: &mut TaskLog) -> bool {
+    fn wait_for_provider(&mut self, claimed: &Claimed, met: &LimitHit, log: &mut TaskLog) -> bool {
         let now = self.reporter.store().now();
-        let MetLimit {
+        let LimitHit {
             limit,
             seconds,
             reason,
@@ -666,13 +668,13 @@ impl Bridge {
         log.note(now, &words);
         let paused = EventKind::WorkerPaused(WorkerPaused {
             seconds: *seconds,
-            reason: shown(reason, REASON),
+            reason: shown(reason, LONGEST_REASON),
             limit: Some(limit.clone()),
         });
         let event = self.reporter.event(paused).task(claimed.task.id());
         self.reporter.record(event);
         self.lifecycle.wait_for(limit.clone(), now);
-        self.lifecycle.show(WorkerStatus::Polling);
+        self.lifecycle.set_status(WorkerStatus::Polling);
         while !self.lifecycle.is_over() && self.lost.is_none() {
             let now = self.reporter.store().now();
             if self.lifecycle.end_limit(now) {
@@ -688,14 +690,18 @@ impl Bridge {
     }
 
     /// Prepares the workplace, with the finished work that the task builds on.
-    fn begin_workplace(&mut self, claimed: &Claimed, log: &mut TaskLog) -> Result<(), AgentPart> {
+    fn prepare_workplace(
+        &mut self,
+        claimed: &Claimed,
+        log: &mut TaskLog,
+    ) -> Result<(), WorkOutcome> {
         let (store, team) = (self.reporter.store(), self.reporter.team());
         let on = Foundation::of(store, team, self.reporter.name(), Some(&claimed.task))
-            .map_err(|error| AgentPart::NoWorkplace(error.to_string()))?;
+            .map_err(|error| WorkOutcome::NoWorkplace(error.to_string()))?;
         let left_out = self
             .workplace
-            .begin(&on)
-            .map_err(|error| AgentPart::NoWorkplace(error.to_string()))?;
+            .prepare(&on)
+            .map_err(|error| WorkOutcome::NoWorkplace(error.to_string()))?;
         // Files that must not be committed and were left by a killed worker are reported now: they do not belong to this task.
         let secrets = self.workplace.take_secrets();
         if !secrets.is_empty() {
@@ -708,7 +714,7 @@ impl Bridge {
         if left_out.waited_for.is_empty() {
             return Ok(());
         }
-        Err(AgentPart::NoFoundation(format!(
+        Err(WorkOutcome::NoFoundation(format!(
             "the results it waited for conflict: {}; merge them, as `teamster merge {team}` \
              does, or redo one of the tasks with `teamster task retry`",
             left_out.waited_for.join("; ")
@@ -716,15 +722,20 @@ impl Bridge {
     }
 
     /// Runs the agent on the task; a failed launch is retried once.
-    fn run_agent(&mut self, claimed: &Claimed, log: &mut TaskLog, is_continued: bool) -> AgentPart {
+    fn run_agent(
+        &mut self,
+        claimed: &Claimed,
+        log: &mut TaskLog,
+        is_continued: bool,
+    ) -> WorkOutcome {
         let mut why = String::new();
-        for launch in 1..=LAUNCHES {
+        for launch in 1..=MOST_LAUNCHES {
             if self.lifecycle.is_stopping_now() {
                 break;
             }
-            why = match self.attempt(claimed, log, is_continued) {
+            why = match self.make_attempt(claimed, log, is_continued) {
                 Ok(end) if end.cause == Some(StopCause::NoStart) => end.describe_failed_launch(),
-                Ok(end) => return AgentPart::Ran(Box::new(end)),
+                Ok(end) => return WorkOutcome::Ran(Box::new(end)),
                 Err(why) => why,
             };
             let reason = redact(&why).into_owned();
@@ -733,11 +744,11 @@ impl Bridge {
             self.reporter
                 .record_failed_launch(claimed.task.id(), launch, &reason);
         }
-        AgentPart::NoLaunch(why)
+        WorkOutcome::NoLaunch(why)
     }
 
     /// Makes one attempt at a task: a turn of the agent, and further turns for messages that arrived while it worked.
-    fn attempt(
+    fn make_attempt(
         &mut self,
         claimed: &Claimed,
         log: &mut TaskLog,
@@ -781,25 +792,25 @@ impl Bridge {
             resume: None,
             temp: &temp,
         };
-        let end = self.turn(claimed, log, &turn)?;
-        Ok(self.tell_rest(claimed, log, end, &turn))
+        let end = self.run_turn(claimed, log, &turn)?;
+        Ok(self.run_mail_turns(claimed, log, end, &turn))
     }
 
     /// Delivers messages that arrived while the agent worked in further turns of its session, if its client accepts them in no
     /// other way. The task stays done even if such a turn fails.
-    fn tell_rest(
+    fn run_mail_turns(
         &mut self,
         claimed: &Claimed,
         log: &mut TaskLog,
         mut end: AttemptEnd,
         first: &AgentTurn<'_>,
     ) -> AttemptEnd {
-        for _ in 0..TURNS_FOR_MAIL {
+        for _ in 0..MOST_MAIL_TURNS {
             if !self.launcher.has_turns_for_mail() {
                 break;
             }
             // Messages that arrived at the end of the turn are included.
-            self.read_news(None, true);
+            self.read_journal(None, true);
             let AgentVerdict::Done { summary } = &end.outcome.verdict else {
                 break;
             };
@@ -814,7 +825,7 @@ impl Bridge {
                 break;
             }
             self.requests.begin_attempt();
-            let prompt = mail_text::told_at_work(&mail);
+            let prompt = mail_text::delivery_text(&mail);
             let turn = AgentTurn {
                 prompt: &prompt,
                 resume: Some(ResumeSession {
@@ -825,7 +836,7 @@ impl Bridge {
             };
             let now = self.reporter.store().now();
             log.note(now, "gives the agent another turn for the messages it got");
-            let told = match self.turn(claimed, log, &turn) {
+            let told = match self.run_turn(claimed, log, &turn) {
                 Ok(told) => told,
                 Err(why) => {
                     log.note(now, &format!("the turn could not be started: {why}"));
@@ -854,7 +865,7 @@ impl Bridge {
     }
 
     /// Runs the agent for one turn, to its end.
-    fn turn(
+    fn run_turn(
         &mut self,
         claimed: &Claimed,
         log: &mut TaskLog,
@@ -877,22 +888,22 @@ impl Bridge {
         if let Some(error) = still_there {
             self.reporter.say(&error.to_string());
         }
-        let deadline = Instant::now() + LAST_WORDS;
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
         while !run.state().is_drained() {
             match self.step(Some(&mut run), deadline) {
                 StepOutcome::Event { .. } => {}
                 StepOutcome::Timeout | StepOutcome::Closed => break,
             }
         }
-        self.look_at_inbox_file(&run);
+        self.check_inbox_file(&run);
         let process = run.process_id().clone();
         let end = run.finish(leftover);
         // An agent that ended without any output has shown by its end that it ran.
-        if end.outcome.started && !end.was_seen && end.cause.is_none() {
+        if end.outcome.started && !end.has_shown_life && end.cause.is_none() {
             self.note_started(id, process, None);
         }
         let requests = self.mailbox.end_attempt(&mut self.reporter);
-        self.obey(requests);
+        self.carry_out(requests);
         Ok(end)
     }
 
@@ -900,7 +911,7 @@ impl Bridge {
     fn watch(&mut self, run: &mut TaskAttempt<'_>) {
         let mut reaped = Instant::now();
         while !run.state().has_ended() {
-            let until = self.next_deadline(run).min(Instant::now() + REAP_ORPHANS);
+            let until = self.next_deadline(run).min(Instant::now() + REAP_INTERVAL);
             if self.step(Some(run), until) == StepOutcome::Closed {
                 return;
             }
@@ -910,11 +921,11 @@ impl Bridge {
                 self.mailbox.deny_expired(run, &mut self.reporter, limit);
                 self.wait_for_answers(run, limit);
             }
-            self.look_at_inbox_file(run);
+            self.check_inbox_file(run);
             if let Some(command) = run.tick() {
                 self.apply(run, vec![command]);
             }
-            if reaped.elapsed() >= REAP_ORPHANS {
+            if reaped.elapsed() >= REAP_INTERVAL {
                 reaped = Instant::now();
                 run.reap_orphans();
             }
@@ -942,7 +953,7 @@ impl Bridge {
 
     fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
         let deadline = run.state().deadline();
-        let deadline = match self.mailbox.next_look_at_inbox_file(Instant::now()) {
+        let deadline = match self.mailbox.next_inbox_check(Instant::now()) {
             Some(look) => deadline.min(look),
             None => deadline,
         };
@@ -957,9 +968,9 @@ impl Bridge {
     }
 
     /// Checks whether a program has read the messages in its inbox file.
-    fn look_at_inbox_file(&mut self, run: &TaskAttempt<'_>) {
-        let requests = self.mailbox.look_at_inbox_file(run, &mut self.reporter);
-        self.obey(requests);
+    fn check_inbox_file(&mut self, run: &TaskAttempt<'_>) {
+        let requests = self.mailbox.check_inbox_file(run, &mut self.reporter);
+        self.carry_out(requests);
     }
 
     /// Performs the commands of an attempt.
@@ -974,10 +985,10 @@ impl Bridge {
                     self.note_started(run.task(), process, session);
                 }
                 AttemptCommand::NoteTaken(delivery) => {
-                    let requests = self.mailbox.client_took(&mut self.reporter, &delivery);
-                    self.obey(requests);
+                    let requests = self.mailbox.note_accepted(&mut self.reporter, &delivery);
+                    self.carry_out(requests);
                 }
-                AttemptCommand::NoteRefused(delivery) => self.mailbox.client_refused(&delivery),
+                AttemptCommand::NoteRefused(delivery) => self.mailbox.note_rejected(&delivery),
                 AttemptCommand::Report(event) => self.report(run, &event),
                 own => {
                     let said = run.perform(own, self.reporter.store().now());
@@ -991,8 +1002,8 @@ impl Bridge {
 
     /// Notes that the agent runs, and so has received the mail in its prompt.
     fn note_started(&mut self, task: &TaskId, process: ProcessId, session: Option<String>) {
-        let requests = self.mailbox.prompt_was_told(&mut self.reporter);
-        self.obey(requests);
+        let requests = self.mailbox.note_prompt_delivered(&mut self.reporter);
+        self.carry_out(requests);
         let started = EventKind::WorkerStarted(WorkerStarted {
             process: Some(process),
             session,
@@ -1042,7 +1053,7 @@ impl Bridge {
     }
 
     /// Keeps the work of a task and writes its result to the store.
-    fn complete(&mut self, claimed: &Claimed, part: &AgentPart, log: &mut TaskLog) {
+    fn complete(&mut self, claimed: &Claimed, part: &WorkOutcome, log: &mut TaskLog) {
         let resolution = TaskResolution::of(part);
         self.record_spent(claimed, part);
         let workplace = self.workplace.as_mut();
@@ -1053,20 +1064,20 @@ impl Bridge {
         let mut tries = 0;
         while let Err(error) = completion.write(&mut self.reporter) {
             tries += 1;
-            if !self.may_write_again(&error, tries) {
+            if !self.wait_to_write_again(&error, tries) {
                 completion.give_up(&error, &mut self.reporter, self.workplace.as_mut());
                 break;
             }
         }
         let resolution = completion.resolution();
-        if let Some(quarantine) = self.lifecycle.account_for(resolution) {
+        if let Some(quarantine) = self.lifecycle.count_resolution(resolution) {
             quarantine.report(&mut self.reporter);
         }
     }
 
     /// Records the usage of a run of the agent and the processes that it left behind.
-    fn record_spent(&mut self, claimed: &Claimed, part: &AgentPart) {
-        let AgentPart::Ran(end) = part else {
+    fn record_spent(&mut self, claimed: &Claimed, part: &WorkOutcome) {
+        let WorkOutcome::Ran(end) = part else {
             return;
         };
         let model = self.launcher.model();
@@ -1083,9 +1094,9 @@ impl Bridge {
 
     /// Waits, and returns whether to retry writing a result that the store could not accept. No other process can end the task
     /// while this bridge lives, so a full disk must not lose the result; but a stop request must not wait forever.
-    fn may_write_again(&mut self, error: &StoreError, tries: u32) -> bool {
+    fn wait_to_write_again(&mut self, error: &StoreError, tries: u32) -> bool {
         let may_pass = error.busy || error.kind == Kind::Unreachable;
-        let is_last = self.lifecycle.is_stopping() && tries > LAST_WRITES;
+        let is_last = self.lifecycle.is_stopping() && tries > MOST_LAST_WRITES;
         if !may_pass || self.lifecycle.is_team_gone() || is_last {
             return false;
         }
@@ -1093,7 +1104,11 @@ impl Bridge {
             self.reporter
                 .say(&format!("the result cannot be written yet: {error}"));
         }
-        let pause = self.launcher.limits().pause_after(tries).min(WRITE_AGAIN);
+        let pause = self
+            .launcher
+            .limits()
+            .pause_after(tries)
+            .min(LONGEST_WRITE_PAUSE);
         let until = Instant::now() + pause;
         while let StepOutcome::Event { .. } = self.step(None, until) {}
         true
@@ -1101,7 +1116,7 @@ impl Bridge {
 
     /// Leaves in order: answers the stop request, ends all remaining processes, and removes the heartbeat.
     fn leave(mut self) -> Result<(), BridgeError> {
-        self.lifecycle.show(WorkerStatus::Shutdown);
+        self.lifecycle.set_status(WorkerStatus::Shutdown);
         let identity = self.reporter.identity().clone();
         let tree = ProcessTree::below_me(self.launcher.machine(), &identity.launch);
         if let Err(error) = tree.end(self.launcher.limits().grace) {
@@ -1112,9 +1127,9 @@ impl Bridge {
         if !is_team_gone {
             // Late messages are included, but requests in them are no longer carried out.
             drop(self.mailbox.read_mail(&mut self.reporter));
-            self.mailbox.report_untold(&mut self.reporter);
+            self.mailbox.report_undelivered(&mut self.reporter);
             if let Some(stop) = &stop {
-                self.reporter.answer_stop(stop);
+                self.reporter.acknowledge_stop(stop);
             }
             let stopped = EventKind::WorkerStopped(WorkerStopped {
                 reason: stop.map(|stop| stop.reason).unwrap_or_default(),

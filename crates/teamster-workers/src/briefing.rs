@@ -366,7 +366,7 @@ impl Briefer {
         };
         let whole = made(input.workplace.patch_of(commit, &[]));
         let incoming_diff = made(input.workplace.patch_of(commit, files));
-        let others = made(input.workplace.merged_beside(commit, files));
+        let others = made(input.workplace.patch_since_fork(commit, files));
         ConflictFacts {
             files: conflict.files.clone(),
             incoming,

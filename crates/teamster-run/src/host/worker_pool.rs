@@ -131,7 +131,7 @@ impl<'a> WorkerPool<'a> {
 
     /// Replaces dead and hung workers, and returns a sentence for each finding.
     pub(super) fn supervise(&mut self) -> Result<Vec<String>> {
-        let found = self.supervisor.look()?.into_iter();
+        let found = self.supervisor.check_workers()?.into_iter();
         let told = found.map(|found| match found {
             SupervisorFinding::Verdict(worker, verdict, why) => {
                 format!("{worker} is {verdict}: {why}")

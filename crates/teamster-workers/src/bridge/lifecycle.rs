@@ -26,7 +26,7 @@ use teamster_types::text::shown;
 use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
-use super::completion::{REASON, ReleaseCause, TaskResolution};
+use super::completion::{LONGEST_REASON, ReleaseCause, TaskResolution};
 use super::heartbeat::HeartbeatThread;
 use super::reporter::Reporter;
 use crate::limits::WorkerLimits;
@@ -35,13 +35,13 @@ use crate::reclaim;
 /// The shortest time between a claim that found nothing and the next one, however many events arrive.
 const CLAIM_PAUSE: Duration = Duration::from_millis(300);
 /// The poll interval for tasks that wait for a time instead of an event, such as a back-off or a better worker's turn.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
+const TASK_POLL: Duration = Duration::from_secs(5);
 /// How often a wait re-reads the clock, because the monotonic clock may stop while the machine sleeps.
-const LOOK_AT_CLOCK: Duration = Duration::from_secs(30);
+const CLOCK_POLL: Duration = Duration::from_secs(30);
 /// The longest random delay after a moment that several workers wait for.
 const LONGEST_JITTER: Duration = Duration::from_secs(30);
 /// One worker of each group of this size looks for tasks that appear without an event.
-const WORKERS_PER_LOOK: usize = 4;
+const WORKERS_PER_CHECK: usize = 4;
 /// The most turns among which the workers of a large team are spread.
 const MOST_TURNS: usize = 24;
 
@@ -64,7 +64,7 @@ impl Quarantine {
         );
         reporter.say(&text);
         let mut extra = Object::new();
-        extra.insert("error".into(), json!(shown(&why, REASON)));
+        extra.insert("error".into(), json!(shown(&why, LONGEST_REASON)));
         reporter.send_to_lead("error", &text, extra);
         let evidence = [Phrase::new(PhraseCode::ErrorsInARow, [("count", &errors)])];
         let event = reporter.event(EventKind::WorkerQuarantined(WorkerQuarantined {
@@ -73,7 +73,7 @@ impl Quarantine {
             evidence: Phrase::texts(&evidence),
             evidence_codes: Phrase::keys(&evidence).into(),
             errors,
-            reason: shown(&why, REASON),
+            reason: shown(&why, LONGEST_REASON),
         }));
         reporter.record(event);
     }
@@ -103,7 +103,7 @@ impl FailureCounter {
     }
 
     /// Counts a failure of the service, and returns how long to wait if its end is unknown.
-    fn count_trouble(&mut self) -> Duration {
+    fn count_outage(&mut self) -> Duration {
         self.troubles += 1;
         self.limits.pause_after(self.troubles)
     }
@@ -163,7 +163,7 @@ impl Lifecycle {
     }
 
     /// Shows the worker's status in its heartbeat.
-    pub(super) fn show(&self, status: WorkerStatus) {
+    pub(super) fn set_status(&self, status: WorkerStatus) {
         self.heartbeat.set_status(status);
     }
 
@@ -218,8 +218,8 @@ impl Lifecycle {
 
     /// Counts a failure of the service, and returns when the worker tries again. `resets_at` is when the client says that the
     /// limit ends; a random delay is added to it, so that workers that wait for the same moment do not all start at once.
-    pub(super) fn count_trouble(&mut self, now: Time, resets_at: Option<Time>) -> Time {
-        let pause = self.failures.count_trouble();
+    pub(super) fn count_outage(&mut self, now: Time, resets_at: Option<Time>) -> Time {
+        let pause = self.failures.count_outage();
         match resets_at.filter(|resets_at| *resets_at > now) {
             Some(resets_at) => resets_at.after(jitter(resets_at.since(now))),
             None => now.after(pause),
@@ -243,7 +243,7 @@ impl Lifecycle {
     pub(super) fn limited_for(&self, now: Time) -> Option<Duration> {
         let (limit, end) = self.limit.as_ref()?;
         let left = end.saturating_duration_since(Instant::now());
-        Some(limit.until.since(now).min(left).min(LOOK_AT_CLOCK))
+        Some(limit.until.since(now).min(left).min(CLOCK_POLL))
     }
 
     /// Ends the wait for a limit that has passed; returns whether there was one.
@@ -267,7 +267,7 @@ impl Lifecycle {
     /// Notes that the worker no longer holds a task.
     pub(super) fn end_task(&self) {
         self.heartbeat.end_task(self.failures.errors);
-        self.show(if self.failures.is_quarantined() {
+        self.set_status(if self.failures.is_quarantined() {
             WorkerStatus::Quarantined
         } else {
             WorkerStatus::Polling
@@ -280,7 +280,7 @@ impl Lifecycle {
     }
 
     /// Counts failures in a row, and returns a quarantine when the worker must stop taking tasks.
-    pub(super) fn account_for(&mut self, resolution: &TaskResolution) -> Option<Quarantine> {
+    pub(super) fn count_resolution(&mut self, resolution: &TaskResolution) -> Option<Quarantine> {
         self.failures.count(resolution)
     }
 
@@ -290,13 +290,13 @@ impl Lifecycle {
         if was_quarantined {
             self.failures.errors = 0;
             self.heartbeat.end_task(0);
-            self.show(WorkerStatus::Polling);
+            self.set_status(WorkerStatus::Polling);
         }
         was_quarantined
     }
 
     /// Returns whether to tell the lead that the worker is idle: once until the next task.
-    pub(super) fn report_idle(&mut self) -> bool {
+    pub(super) fn take_idle_report(&mut self) -> bool {
         !std::mem::replace(&mut self.reported_idle, true)
     }
 
@@ -339,7 +339,7 @@ pub(super) enum WorkOutlook {
 
 impl WorkOutlook {
     /// Checks for tasks that become available without an event. Tasks of dead workers are requeued.
-    pub(super) fn look(reporter: &mut Reporter, machine: &Machine) -> Self {
+    pub(super) fn check(reporter: &mut Reporter, machine: &Machine) -> Self {
         let (store, team) = (reporter.store(), reporter.team());
         let left = store.work_left(team);
         let Some(left) = left.ok_or_trace("count the tasks of the team") else {
@@ -362,7 +362,7 @@ impl WorkOutlook {
         }
         match (left.pending, left.in_progress) {
             (0, 0) => {
-                let turns = turns(reporter);
+                let turns = poll_turns(reporter);
                 Self::AllDone {
                     turn: machine.me().pid % turns + 1,
                     turns,
@@ -375,10 +375,10 @@ impl WorkOutlook {
 }
 
 /// Returns the number of turns among which the workers of a team are spread when they poll for work without an event.
-fn turns(reporter: &Reporter) -> u32 {
+fn poll_turns(reporter: &Reporter) -> u32 {
     let team = reporter.store().team(reporter.team());
     let members = team.map_or(0, |team| team.members().len());
-    u32::try_from((members / WORKERS_PER_LOOK).clamp(1, MOST_TURNS)).unwrap_or(1)
+    u32::try_from((members / WORKERS_PER_CHECK).clamp(1, MOST_TURNS)).unwrap_or(1)
 }
 
 /// The wait of an idle worker.
@@ -395,7 +395,7 @@ impl IdleWait {
     pub(super) fn new(claimed: Option<Instant>, now: Instant) -> Self {
         Self {
             claim_at: claimed.map(|claimed| claimed + CLAIM_PAUSE),
-            look_at: now + ASK_AGAIN,
+            look_at: now + TASK_POLL,
             had_its_turn: false,
         }
     }
@@ -408,7 +408,7 @@ impl IdleWait {
     }
 
     /// Continues the wait after a check that found no work.
-    pub(super) fn look_again(&mut self, outlook: WorkOutlook, now: Instant) {
+    pub(super) fn extend(&mut self, outlook: WorkOutlook, now: Instant) {
         let times = match outlook {
             WorkOutlook::AllDone { turn, turns } => {
                 let is_first = !std::mem::replace(&mut self.had_its_turn, true);
@@ -416,7 +416,7 @@ impl IdleWait {
             }
             WorkOutlook::Now | WorkOutlook::Later => 1,
         };
-        self.look_at = now + ASK_AGAIN * times;
+        self.look_at = now + TASK_POLL * times;
     }
 }
 
@@ -458,12 +458,12 @@ mod tests {
         let start = Instant::now();
         let mut wait = IdleWait::new(None, start);
         assert_eq!(wait.look_at, start + 5 * SECOND);
-        wait.look_again(WorkOutlook::Later, start);
+        wait.extend(WorkOutlook::Later, start);
         assert_eq!(wait.look_at, start + 5 * SECOND);
         let done = WorkOutlook::AllDone { turn: 2, turns: 6 };
-        wait.look_again(done, start);
+        wait.extend(done, start);
         assert_eq!(wait.look_at, start + 10 * SECOND);
-        wait.look_again(done, start);
+        wait.extend(done, start);
         assert_eq!(wait.look_at, start + 30 * SECOND);
     }
 
@@ -509,13 +509,13 @@ mod tests {
     fn trouble_of_the_service_is_waited_for_twice_as_long_each_time_and_is_no_failure() {
         let mut failures = FailureCounter::new(WorkerLimits::default());
         for seconds in [5, 10, 20] {
-            assert_eq!(failures.count_trouble(), seconds * SECOND);
+            assert_eq!(failures.count_outage(), seconds * SECOND);
         }
         assert_eq!(failures.errors, 0);
         failures.count(&TaskResolution::Completed(
             crate::task_report::TaskReport::parse(""),
         ));
-        assert_eq!(failures.count_trouble(), 5 * SECOND);
+        assert_eq!(failures.count_outage(), 5 * SECOND);
     }
 
     #[test]

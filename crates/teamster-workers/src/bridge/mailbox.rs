@@ -28,7 +28,7 @@ use super::task_attempt::TaskAttempt;
 /// The most events or messages that are read at once.
 const PAGE: usize = 500;
 /// The number of events before the bridge's start that are searched for limits of its provider.
-const LOOKED_THROUGH: usize = 20_000;
+const SEARCHED_EVENTS: usize = 20_000;
 /// The type of the message that asks the lead for a decision.
 const PERMISSION_REQUEST: &str = "permission_request";
 /// The type of the message that holds a person's decision.
@@ -36,7 +36,7 @@ const PERMISSION_ANSWER: &str = "permission_answer";
 /// The longest detail in a request to the lead, in characters.
 const REQUEST_DETAIL: usize = 4_000;
 /// The poll interval for whether a program has read its inbox file.
-const LOOK_AT_INBOX: Duration = Duration::from_millis(500);
+const INBOX_POLL: Duration = Duration::from_millis(500);
 
 /// A request to the bridge itself in a message.
 #[derive(Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub(super) struct WorkerMailbox {
     /// The ids of messages that were already handled. They are read again until they are acknowledged.
     handled: HashSet<String>,
     /// The last message of a read that held only messages for the bridge itself, until it is acknowledged.
-    obeyed_up_to: Option<String>,
+    requests_up_to: Option<String>,
     /// Decisions that are not passed to the agent yet.
     replies: Vec<ArrivedReply>,
     /// Requests that wait for a person, the oldest first.
@@ -137,7 +137,7 @@ impl WorkerMailbox {
             delivery: None,
             takes_no_mail: false,
             handled: HashSet::new(),
-            obeyed_up_to: None,
+            requests_up_to: None,
             replies: Vec::new(),
             pending: Vec::new(),
         }
@@ -165,9 +165,9 @@ impl WorkerMailbox {
             };
             self.seen = last.seq;
             any = true;
-            news.may_be_work |= page.events.iter().any(makes_work);
+            news.may_be_work |= page.events.iter().any(may_make_work);
             for event in page.events.iter().filter(is_others) {
-                if let Some(limit) = limit_of(event, &reporter.identity().provider) {
+                if let Some(limit) = provider_limit(event, &reporter.identity().provider) {
                     news.limit = Some(limit);
                 }
                 is_mail |= event.is(EventType::MessageSent);
@@ -192,12 +192,12 @@ impl WorkerMailbox {
         let (store, team) = (reporter.store(), reporter.team());
         let any = store.last_of(team, &[EventType::WorkerPaused.name()]);
         any.ok_or_trace("look for known limits")??;
-        let last = store.last_events(team, LOOKED_THROUGH);
+        let last = store.last_events(team, SEARCHED_EVENTS);
         let last = last.ok_or_trace("look for known limits")?.events;
         let provider = &reporter.identity().provider;
         last.iter()
             .rev()
-            .find_map(|event| limit_of(event, provider))
+            .find_map(|event| provider_limit(event, provider))
     }
 
     /// Reads the mail, and returns the requests to the bridge itself. Mail for the agent is acknowledged once the agent has
@@ -225,7 +225,7 @@ impl WorkerMailbox {
             && !has_mail
             && let Some(last) = messages.last()
         {
-            self.obeyed_up_to = Some(last.id().to_owned());
+            self.requests_up_to = Some(last.id().to_owned());
         }
         requests
     }
@@ -241,8 +241,8 @@ impl WorkerMailbox {
     }
 
     /// Acknowledges mail for the bridge itself once the bridge has acted on it. A bridge that is killed earlier reads it again.
-    pub(super) fn acknowledge_obeyed(&mut self, reporter: &mut Reporter) {
-        let Some(last) = self.obeyed_up_to.take() else {
+    pub(super) fn acknowledge_requests(&mut self, reporter: &mut Reporter) {
+        let Some(last) = self.requests_up_to.take() else {
             return;
         };
         let reader = Reader::Worker(reporter.name().clone());
@@ -261,7 +261,7 @@ impl WorkerMailbox {
             match message.kind() {
                 "shutdown_request" => {
                     // An older message was meant for an earlier process of this worker.
-                    if self.is_first_time(message) && !self.is_from_before(message) {
+                    if self.is_first_time(message) && !self.predates_bridge(message) {
                         requests.push(MailRequest::Stop(Signal {
                             request_id: message.text("requestId").to_owned(),
                             reason: message.content().to_owned(),
@@ -295,7 +295,7 @@ impl WorkerMailbox {
 
     /// Returns whether a message was sent before this bridge started. Messages in the journal are compared by position; a
     /// message of another program has none, so it is judged by its time.
-    fn is_from_before(&self, message: &Message) -> bool {
+    fn predates_bridge(&self, message: &Message) -> bool {
         let (began, began_after) = self.began;
         match message.seq() {
             Some(seq) => seq <= began_after,
@@ -307,7 +307,7 @@ impl WorkerMailbox {
     fn take_reply(&mut self, message: &Message) {
         // A worker never decides for another worker.
         if !matches!(message.from(), "user" | "lead")
-            || self.is_from_before(message)
+            || self.predates_bridge(message)
             || !self.is_first_time(message)
         {
             return;
@@ -339,8 +339,8 @@ impl WorkerMailbox {
     }
 
     /// Tells the senders of undelivered messages that the worker has stopped without delivering them.
-    pub(super) fn report_untold(&self, reporter: &mut Reporter) {
-        for message in self.mail.untold() {
+    pub(super) fn report_undelivered(&self, reporter: &mut Reporter) {
+        for message in self.mail.undelivered() {
             // Two workers that stop at the same time would notify each other endlessly.
             if message.as_object().contains_key(UNDELIVERED) {
                 continue;
@@ -367,19 +367,19 @@ impl WorkerMailbox {
     }
 
     /// Notes that the agent received these messages in a tool reply. Returns requests for the bridge in further mail.
-    pub(super) fn tool_told(
+    pub(super) fn note_delivered_by_tool(
         &mut self,
         reporter: &mut Reporter,
         messages: &[Message],
     ) -> Vec<MailRequest> {
-        self.mail.tool_told(messages);
-        self.acknowledge_told(reporter)
+        self.mail.note_delivered_by_tool(messages);
+        self.acknowledge_delivered(reporter)
     }
 
     /// Notes that the agent has received its prompt. Returns requests for the bridge in further mail.
-    pub(super) fn prompt_was_told(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
-        self.mail.prompt_was_told();
-        self.acknowledge_told(reporter)
+    pub(super) fn note_prompt_delivered(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
+        self.mail.note_prompt_delivered();
+        self.acknowledge_delivered(reporter)
     }
 
     /// Delivers waiting mail to the running agent, in the way that its client accepts. Mail that the client cannot accept now
@@ -390,7 +390,7 @@ impl WorkerMailbox {
         reporter: &mut Reporter,
         limit: usize,
     ) {
-        if self.takes_no_mail || self.delivery.is_some() || !run.may_be_told() {
+        if self.takes_no_mail || self.delivery.is_some() || !run.accepts_messages() {
             return;
         }
         let messages = self.mail.waiting(limit);
@@ -419,7 +419,7 @@ impl WorkerMailbox {
     }
 
     /// Notes that the client accepted a delivery. Returns requests for the bridge in further mail.
-    pub(super) fn client_took(
+    pub(super) fn note_accepted(
         &mut self,
         reporter: &mut Reporter,
         delivery: &str,
@@ -428,20 +428,20 @@ impl WorkerMailbox {
             return Vec::new();
         }
         self.delivery = None;
-        self.mail.client_took();
-        self.acknowledge_told(reporter)
+        self.mail.note_accepted();
+        self.acknowledge_delivered(reporter)
     }
 
     /// Notes that the client rejected a delivery.
-    pub(super) fn client_refused(&mut self, delivery: &str) {
+    pub(super) fn note_rejected(&mut self, delivery: &str) {
         if self.delivery.as_deref() == Some(delivery) {
             self.delivery = None;
-            self.mail.client_refused();
+            self.mail.note_rejected();
         }
     }
 
     /// Checks whether the program has read its inbox file. Returns requests for the bridge in further mail.
-    pub(super) fn look_at_inbox_file(
+    pub(super) fn check_inbox_file(
         &mut self,
         run: &TaskAttempt<'_>,
         reporter: &mut Reporter,
@@ -449,15 +449,15 @@ impl WorkerMailbox {
         if !self.mail.is_inbox_file_unread() || !run.was_inbox_read() {
             return Vec::new();
         }
-        self.mail.inbox_file_was_read();
-        self.acknowledge_told(reporter)
+        self.mail.note_inbox_file_read();
+        self.acknowledge_delivered(reporter)
     }
 
     /// Ends an attempt: undelivered messages wait for the next one. Returns requests for the bridge in further mail.
     pub(super) fn end_attempt(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
         self.forget_delivery();
         // This also retries an acknowledgement that failed earlier.
-        self.acknowledge_told(reporter)
+        self.acknowledge_delivered(reporter)
     }
 
     fn forget_delivery(&mut self) {
@@ -467,14 +467,14 @@ impl WorkerMailbox {
     }
 
     /// Acknowledges mail up to the first undelivered message. Returns requests for the bridge in further mail.
-    fn acknowledge_told(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
-        let Some(last) = self.mail.told_up_to() else {
+    fn acknowledge_delivered(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
+        let Some(last) = self.mail.delivered_up_to() else {
             return Vec::new();
         };
         let reader = Reader::Worker(reporter.name().clone());
         match reporter.store().acknowledge(reporter.team(), &reader, last) {
             Ok(_) => {
-                self.mail.forget_told();
+                self.mail.remove_delivered();
                 // There may be more than one page.
                 self.read_mail(reporter)
             }
@@ -531,7 +531,7 @@ impl WorkerMailbox {
     }
 
     /// Passes decisions that arrived since the last call to the agent.
-    pub(super) fn pass_replies_on(&mut self, run: &mut TaskAttempt<'_>, reporter: &mut Reporter) {
+    pub(super) fn forward_replies(&mut self, run: &mut TaskAttempt<'_>, reporter: &mut Reporter) {
         for decision in std::mem::take(&mut self.replies) {
             let waits = |pending: &PendingRequest| {
                 pending.request == decision.request && pending.is_meant_by(&decision)
@@ -608,10 +608,8 @@ impl WorkerMailbox {
     }
 
     /// Returns when to check the inbox file next, if messages in it are not read yet.
-    pub(super) fn next_look_at_inbox_file(&self, now: Instant) -> Option<Instant> {
-        self.mail
-            .is_inbox_file_unread()
-            .then(|| now + LOOK_AT_INBOX)
+    pub(super) fn next_inbox_check(&self, now: Instant) -> Option<Instant> {
+        self.mail.is_inbox_file_unread().then(|| now + INBOX_POLL)
     }
 
     /// Forgets a request, and returns what it asked for.
@@ -639,7 +637,7 @@ pub(super) struct PersonRequest<'a> {
 }
 
 /// Returns the limit that an event reports, if it is a limit of this provider.
-fn limit_of(event: &Event, provider: &str) -> Option<ProviderLimit> {
+fn provider_limit(event: &Event, provider: &str) -> Option<ProviderLimit> {
     if !event.is(EventType::WorkerPaused) {
         return None;
     }
@@ -650,7 +648,7 @@ fn limit_of(event: &Event, provider: &str) -> Option<ProviderLimit> {
 }
 
 /// Returns whether there may be a task to claim after this event.
-fn makes_work(event: &Event) -> bool {
+fn may_make_work(event: &Event) -> bool {
     match event.known_kind() {
         Some(
             EventType::WorkerDead
@@ -741,9 +739,9 @@ mod tests {
         sort(&mut mailbox, &mail[..2]);
         assert_eq!(mailbox.unread(10_000), &mail[1..2]);
         sort(&mut mailbox, &mail);
-        mailbox.mail.tool_told(&mail[1..2]);
+        mailbox.mail.note_delivered_by_tool(&mail[1..2]);
         assert_eq!(mailbox.unread(10_000), &mail[2..]);
-        mailbox.mail.tool_told(&mail[2..]);
+        mailbox.mail.note_delivered_by_tool(&mail[2..]);
         assert!(mailbox.unread(10_000).is_empty());
     }
 
