@@ -2,10 +2,13 @@
 //!
 //! ```text
 //!                    ┌──────────────── Bridge: one loop, one channel ────────────────┐
-//!  agent ──lines──▶  │  TaskAttempt   one run of the agent: process, log, deadlines  │
-//!  journal, mail ─▶  │  WorkerMailbox mail, requests of the agent, people's replies  │ ──▶ Reporter: journal, lead,
-//!  signals, lease ▶  │  Lifecycle     heartbeat, stop requests, pauses, quarantine   │     own output, task logs
-//!  agent's socket ▶  │  AgentRequests tools that the agent calls, its open questions │
+//!  agent ──lines──▶  │  TaskWork           one task, from its claim to its result    │
+//!                    │   └ TaskAttempt     one run of the agent on it                │
+//!  journal, mail ─▶  │  WorkerMailbox      messages for the agent and the bridge     │ ──▶ Reporter: journal, lead,
+//!                    │  PermissionRequests what a person has to decide               │     own output, task logs
+//!  signals, lease ▶  │  Lifecycle          heartbeat, stop requests, quarantine      │
+//!                    │  ProviderWait       the provider's limits, and waiting        │
+//!  agent's socket ▶  │  AgentRequests      tools that the agent calls, questions     │
 //!                    └───────────────────────────────────────────────────────────────┘
 //!  signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or released → …
 //! ```
@@ -25,76 +28,57 @@ mod heartbeat;
 mod lifecycle;
 mod log_requests;
 mod mailbox;
+mod permission_requests;
+mod provider_wait;
 mod reporter;
 mod socket;
 mod task_attempt;
+mod task_work;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use teamster_agents::{AgentEvent, AgentVerdict, PermissionDecision, ResumeSession, Trouble};
+use teamster_agents::{AgentEvent, PermissionDecision};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::{self, ProcessTree};
 use teamster_journal::payload::{
-    Addressee, WorkerPaused, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
+    Addressee, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
 };
 use teamster_journal::{EventActor, EventKind};
 use teamster_prompts::Prompts;
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
-use teamster_types::TaskId;
-use teamster_types::heartbeat::{LimitCause, ProviderLimit, WorkerStatus};
+use teamster_types::heartbeat::{ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::process::ProcessId;
-use teamster_types::redact::redact;
 use teamster_types::team::TeamOrigin;
-use teamster_types::text::shown;
+use teamster_types::{TaskId, Time};
 
 use crate::alerts::EndAlerts;
-use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
-use crate::briefing::{self, Briefer, BriefingInput};
+use crate::attempt::{AttemptCommand, StopCause};
+use crate::briefing::{self, Briefer};
 use crate::limits::WorkerLimits;
-use crate::mail_text;
-use crate::process::{DRAIN_TIMEOUT, TempFolder};
 use crate::record::{self, LaunchRecord, WorkerBackend, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
-use crate::workplace::{Foundation, Workplace, WorkplaceError};
+use crate::workplace::{Workplace, WorkplaceError};
 use agent_requests::{AgentRequests, ClientReply};
-use completion::{Completion, LONGEST_REASON, TaskResolution, WorkOutcome, lost_claim};
+use completion::lost_claim;
 use heartbeat::HeartbeatThread;
 use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
-use mailbox::{MailRequest, PersonRequest, WorkerMailbox};
-use reporter::{Reporter, TaskLog, WorkerIdentity};
+use mailbox::{MailRequest, WorkerMailbox};
+use permission_requests::{PermissionRequests, PersonRequest};
+use provider_wait::ProviderWait;
+use reporter::{Reporter, WorkerIdentity};
 use socket::{AgentRequest, WorkerSocket};
 pub use task_attempt::AgentSetup;
-use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
+use task_attempt::{AgentLauncher, TaskAttempt};
+use task_work::TaskWork;
 
-/// The number of launches of an agent before the attempt is given up.
-const MOST_LAUNCHES: u32 = 2;
 /// How often ended orphans of the agent are reaped, so that they leave the process table.
 const REAP_INTERVAL: Duration = Duration::from_secs(30);
-/// The longest pause before a result that the store could not accept is written again.
-const LONGEST_WRITE_PAUSE: Duration = Duration::from_secs(10);
-/// The number of retries to write a result once the worker is asked to stop.
-const MOST_LAST_WRITES: u32 = 3;
-/// The most extra turns in which an agent gets messages that arrived while it worked; the rest go into the next prompt.
-const MOST_MAIL_TURNS: u32 = 3;
-
-/// The input of one turn of an agent.
-#[derive(Clone, Copy)]
-struct AgentTurn<'a> {
-    /// The prompt.
-    prompt: &'a str,
-    /// The number of attempts at the task that failed.
-    failures: u32,
-    /// The client's session to resume.
-    resume: Option<ResumeSession<'a>>,
-    /// The folder for temp files.
-    temp: &'a Arc<TempFolder>,
-}
 
 /// Everything that reaches a bridge.
 #[derive(Debug)]
@@ -194,7 +178,9 @@ pub enum BridgeError {
 pub struct Bridge {
     reporter: Reporter,
     mailbox: WorkerMailbox,
+    permissions: PermissionRequests,
     lifecycle: Lifecycle,
+    provider: ProviderWait,
     launcher: AgentLauncher,
     briefer: Briefer,
     requests: AgentRequests,
@@ -203,21 +189,8 @@ pub struct Bridge {
     workplace: Box<dyn Workplace>,
     may_begin: AdmissionCheck,
     events: Receiver<BridgeEvent>,
-    /// The task that the worker keeps while it waits for its provider.
-    waiting: Option<Claimed>,
-    /// Why the claim on that task is lost.
-    lost: Option<String>,
     /// Held for the bridge's life; the kernel releases it when the bridge dies.
     _lock: WorkerLock,
-}
-
-/// A limit of the provider that the agent hit.
-struct LimitHit {
-    limit: ProviderLimit,
-    /// How long the worker waits.
-    seconds: u64,
-    /// What the client said, in words.
-    reason: String,
 }
 
 impl Bridge {
@@ -277,7 +250,9 @@ impl Bridge {
             briefer,
             reporter: Reporter::new(store, identity.clone(), config.alerts, config.output),
             mailbox: WorkerMailbox::new(record.started_at, position, is_guest),
+            permissions: PermissionRequests::default(),
             lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
+            provider: ProviderWait::new(identity.provider.clone(), config.limits.clone()),
             launcher: AgentLauncher::new(
                 identity.clone(),
                 config.agent,
@@ -292,8 +267,6 @@ impl Bridge {
             workplace,
             may_begin: config.may_begin,
             events,
-            waiting: None,
-            lost: None,
             _lock: config.lock,
         };
         let spawned = bridge
@@ -313,16 +286,16 @@ impl Bridge {
         self.lifecycle.set_status(WorkerStatus::Polling);
         let requests = self.mailbox.read_mail(&mut self.reporter);
         self.carry_out(requests);
-        if let Some(limit) = WorkerMailbox::known_limit(&self.reporter) {
+        if let Some(limit) = provider_wait::known_limit(&self.reporter) {
             self.note_peer_limit(&limit);
         }
         let mut claimed_at: Option<Instant> = None;
         while !self.lifecycle.is_over() {
-            if self.lifecycle.may_work() && (self.may_begin)() && !self.has_stop_signal() {
+            if self.may_work() && (self.may_begin)() && !self.has_stop_signal() {
                 claimed_at = Some(Instant::now());
                 match self.claim() {
                     Ok(Some(claimed)) => {
-                        self.work(&claimed);
+                        TaskWork::run(&mut self, &claimed);
                         continue;
                     }
                     Ok(None) => self.report_idle(),
@@ -398,10 +371,8 @@ impl Bridge {
             (BridgeEvent::CallerGone(number), _) => {
                 self.requests.note_caller_gone(number, &mut self.reporter);
             }
-            (BridgeEvent::ClaimLost(task, why), None)
-                if (self.waiting.as_ref()).is_some_and(|held| *held.task.id() == task) =>
-            {
-                self.lost = Some(why);
+            (BridgeEvent::ClaimLost(task, why), None) if self.provider.keeps(&task) => {
+                self.provider.set_lost(Some(why));
             }
             // These are the last lines of an earlier attempt, or the claim of an earlier task.
             (BridgeEvent::Agent(..) | BridgeEvent::ClaimLost(..), _) => {}
@@ -436,14 +407,14 @@ impl Bridge {
     /// claim.
     fn read_journal(&mut self, run: Option<&mut TaskAttempt<'_>>, has_mail: bool) -> bool {
         let held = run.as_ref().map(|run| run.task().clone());
-        let held = held.or_else(|| Some(self.waiting.as_ref()?.task.id().clone()));
+        let held = held.or_else(|| Some(self.provider.kept_task()?.task.id().clone()));
         let news = self
             .mailbox
             .read_journal(&mut self.reporter, held.as_ref(), has_mail);
         self.carry_out(news.requests);
         if let Some(run) = run {
             self.deliver_mail(run);
-            self.mailbox.forward_replies(run, &mut self.reporter);
+            self.permissions.forward_replies(run, &mut self.reporter);
             self.requests
                 .forward_answers(&mut self.reporter, &self.mailbox);
             self.answer_client(run);
@@ -457,10 +428,11 @@ impl Bridge {
             {
                 run.stop(StopCause::ClaimLost(why), now);
             }
-        } else if let Some(claimed) = &self.waiting
+        } else if let Some(claimed) = self.provider.kept_task()
             && news.held_task_changed
         {
-            self.lost = lost_claim(&self.reporter, claimed);
+            let lost = lost_claim(&self.reporter, claimed);
+            self.provider.set_lost(lost);
         }
         if let Some(limit) = news.limit {
             self.note_peer_limit(&limit);
@@ -471,12 +443,32 @@ impl Bridge {
     /// Handles a limit that another worker of the same provider hit, so that this worker does not hit it as well.
     fn note_peer_limit(&mut self, limit: &ProviderLimit) {
         let now = self.reporter.store().now();
-        let is_ours = limit.provider == self.reporter.identity().provider
-            && limit.cause == LimitCause::RateLimit
-            && limit.until > now;
-        if is_ours && self.lifecycle.wait_for(limit.clone(), now) {
+        if self.provider.concerns_us(limit, now) && self.wait_for_limit(limit, now) {
             self.reporter.say(limit.phrase().as_str());
         }
+    }
+
+    /// Waits for a limit, and shows it in the heartbeat, unless a known limit ends later. Returns whether it did.
+    fn wait_for_limit(&mut self, limit: &ProviderLimit, now: Time) -> bool {
+        let is_longer = self.provider.wait_for(limit, now);
+        if is_longer {
+            self.lifecycle.show_limit(Some(limit.clone()));
+        }
+        is_longer
+    }
+
+    /// Ends the wait for a limit that has passed; returns whether there was one.
+    fn end_limit_if_over(&mut self, now: Time) -> bool {
+        let is_over = self.provider.end_if_over(now);
+        if is_over {
+            self.lifecycle.show_limit(None);
+        }
+        is_over
+    }
+
+    /// Returns whether the worker may claim a task now.
+    fn may_work(&self) -> bool {
+        self.lifecycle.may_work() && !self.provider.is_waiting()
     }
 
     /// Carries out requests in the mail that are addressed to the bridge itself.
@@ -484,6 +476,7 @@ impl Bridge {
         for request in requests {
             match request {
                 MailRequest::Stop(signal) => self.request_stop(signal),
+                MailRequest::Decide(reply) => self.permissions.add_reply(reply),
                 MailRequest::Resume { by } => {
                     if self.lifecycle.resume() {
                         self.reporter.say(&format!("resumed by {by}"));
@@ -550,23 +543,24 @@ impl Bridge {
     fn wait_for_work(&mut self, claimed_at: Option<Instant>) {
         let mut wait = IdleWait::new(claimed_at, Instant::now());
         loop {
-            let until = self.lifecycle.wake_at(&wait, self.reporter.store().now());
+            let limited = self.provider.time_left(self.reporter.store().now());
+            let until = wait.wake_at(limited);
             match self.step(None, until) {
                 StepOutcome::Event { may_be_work } => {
                     let now = Instant::now();
                     if self.lifecycle.is_over() {
                         return;
                     }
-                    if may_be_work && self.lifecycle.may_work() {
+                    if may_be_work && self.may_work() {
                         std::thread::sleep(wait.before_claim(now));
                         return;
                     }
                 }
                 StepOutcome::Timeout => {
-                    if self.lifecycle.end_limit(self.reporter.store().now()) {
+                    if self.end_limit_if_over(self.reporter.store().now()) {
                         return;
                     }
-                    let outlook = if self.lifecycle.may_work() {
+                    let outlook = if self.may_work() {
                         WorkOutlook::check(&mut self.reporter, self.launcher.machine())
                     } else {
                         WorkOutlook::Later
@@ -584,329 +578,6 @@ impl Bridge {
         }
     }
 
-    /// Works on a task, from its claim to its end.
-    fn work(&mut self, claimed: &Claimed) {
-        let id = claimed.task.id();
-        self.lifecycle.begin_task(id, &claimed.token);
-        self.reporter
-            .say(&format!("task {id}: {}", claimed.task.subject()));
-        let mut log = self.launcher.open_log(&mut self.reporter, id);
-        let part = match self.prepare_workplace(claimed, &mut log) {
-            Ok(()) => self.run_past_limits(claimed, &mut log),
-            Err(part) => part,
-        };
-        self.complete(claimed, &part, &mut log);
-        self.lifecycle.end_task();
-    }
-
-    /// Runs the agent on the task. While its provider is unavailable, the worker keeps the task and its worktree, and then
-    /// continues: no other worker takes the task in the meantime, and the attempt does not count as a failure.
-    fn run_past_limits(&mut self, claimed: &Claimed, log: &mut TaskLog) -> WorkOutcome {
-        let mut is_continued = false;
-        loop {
-            let part = self.run_agent(claimed, log, is_continued);
-            let Some(limit) = self.limit_hit(&part) else {
-                return part;
-            };
-            self.waiting = Some(claimed.clone());
-            let goes_on = self.wait_for_provider(claimed, &limit, log);
-            self.waiting = None;
-            if let Some(why) = self.lost.take() {
-                self.record_spent(claimed, &part);
-                return WorkOutcome::Lost(why);
-            }
-            if !goes_on {
-                return part;
-            }
-            self.record_spent(claimed, &part);
-            is_continued = true;
-        }
-    }
-
-    /// Returns the limit of the provider that ended the agent, and until when the worker waits.
-    fn limit_hit(&mut self, part: &WorkOutcome) -> Option<LimitHit> {
-        let WorkOutcome::Ran(end) = part else {
-            return None;
-        };
-        let AgentVerdict::Paused { trouble, reason } = &end.outcome.verdict else {
-            return None;
-        };
-        if !matches!(end.cause, None | Some(StopCause::Silent | StopCause::Late)) {
-            return None;
-        }
-        let known = end.outcome.limit.as_ref();
-        let resets_at = known.and_then(|known| known.resets_at);
-        let now = self.reporter.store().now();
-        let until = self.lifecycle.count_outage(now, resets_at);
-        Some(LimitHit {
-            seconds: until.since(now).as_secs(),
-            limit: ProviderLimit {
-                provider: self.reporter.identity().provider.clone(),
-                cause: match trouble {
-                    Trouble::Outage => LimitCause::Outage,
-                    Trouble::SignIn => LimitCause::SignIn,
-                    Trouble::RateLimit | Trouble::Task => LimitCause::RateLimit,
-                },
-                window: known.and_then(|known| known.window.clone()),
-                until,
-            },
-            reason: format!("{}: {reason}", trouble.words()),
-        })
-    }
-
-    /// Waits until the provider is available again; returns whether the work continues then. Other workers of the same provider
-    /// learn about the limit from the recorded event.
-    fn wait_for_provider(&mut self, claimed: &Claimed, met: &LimitHit, log: &mut TaskLog) -> bool {
-        let now = self.reporter.store().now();
-        let LimitHit {
-            limit,
-            seconds,
-            reason,
-        } = met;
-        let words = format!("{}; {reason}", limit.phrase());
-        self.reporter.say(&words);
-        log.note(now, &words);
-        let paused = EventKind::WorkerPaused(WorkerPaused {
-            seconds: *seconds,
-            reason: shown(reason, LONGEST_REASON),
-            limit: Some(limit.clone()),
-        });
-        let event = self.reporter.event(paused).task(claimed.task.id());
-        self.reporter.record(event);
-        self.lifecycle.wait_for(limit.clone(), now);
-        self.lifecycle.set_status(WorkerStatus::Polling);
-        while !self.lifecycle.is_over() && self.lost.is_none() {
-            let now = self.reporter.store().now();
-            if self.lifecycle.end_limit(now) {
-                self.lost = lost_claim(&self.reporter, claimed);
-                return self.lost.is_none();
-            }
-            let wait = self.lifecycle.limited_for(now).unwrap_or_default();
-            if self.step(None, Instant::now() + wait) == StepOutcome::Closed {
-                self.lifecycle.note_team_gone();
-            }
-        }
-        false
-    }
-
-    /// Prepares the workplace, with the finished work that the task builds on.
-    fn prepare_workplace(
-        &mut self,
-        claimed: &Claimed,
-        log: &mut TaskLog,
-    ) -> Result<(), WorkOutcome> {
-        let (store, team) = (self.reporter.store(), self.reporter.team());
-        let on = Foundation::of(store, team, self.reporter.name(), Some(&claimed.task))
-            .map_err(|error| WorkOutcome::NoWorkplace(error.to_string()))?;
-        let left_out = self
-            .workplace
-            .prepare(&on)
-            .map_err(|error| WorkOutcome::NoWorkplace(error.to_string()))?;
-        // Files that must not be committed and were left by a killed worker are reported now: they do not belong to this task.
-        let secrets = self.workplace.take_secrets();
-        if !secrets.is_empty() {
-            self.reporter.record_secrets(None, &secrets);
-        }
-        let (store, team) = (self.reporter.store(), self.reporter.team());
-        for work in &left_out.own {
-            log.note(store.now(), &format!("begins without {work}"));
-        }
-        if left_out.waited_for.is_empty() {
-            return Ok(());
-        }
-        Err(WorkOutcome::NoFoundation(format!(
-            "the results it waited for conflict: {}; merge them, as `teamster merge {team}` \
-             does, or redo one of the tasks with `teamster task retry`",
-            left_out.waited_for.join("; ")
-        )))
-    }
-
-    /// Runs the agent on the task; a failed launch is retried once.
-    fn run_agent(
-        &mut self,
-        claimed: &Claimed,
-        log: &mut TaskLog,
-        is_continued: bool,
-    ) -> WorkOutcome {
-        let mut why = String::new();
-        for launch in 1..=MOST_LAUNCHES {
-            if self.lifecycle.is_stopping_now() {
-                break;
-            }
-            why = match self.make_attempt(claimed, log, is_continued) {
-                Ok(end) if end.cause == Some(StopCause::NoStart) => end.describe_failed_launch(),
-                Ok(end) => return WorkOutcome::Ran(Box::new(end)),
-                Err(why) => why,
-            };
-            let reason = redact(&why).into_owned();
-            let text = format!("launch {launch} failed: {reason}");
-            log.note(self.reporter.store().now(), &text);
-            self.reporter
-                .record_failed_launch(claimed.task.id(), launch, &reason);
-        }
-        WorkOutcome::NoLaunch(why)
-    }
-
-    /// Makes one attempt at a task: a turn of the agent, and further turns for messages that arrived while it worked.
-    fn make_attempt(
-        &mut self,
-        claimed: &Claimed,
-        log: &mut TaskLog,
-        is_continued: bool,
-    ) -> Result<AttemptEnd, String> {
-        // Replies from before this attempt do not belong to it.
-        self.mailbox.begin_attempt();
-        self.requests.begin_attempt();
-        let (store, id) = (self.reporter.store(), claimed.task.id());
-        let failure = store.failure(self.reporter.team(), id);
-        let failure = failure
-            .ok_or_trace("read how the task failed before")
-            .flatten();
-        let temp = Arc::new(TempFolder::make(&self.reporter.identity().launch));
-        let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
-        let briefing = BriefingInput {
-            task: &claimed.task,
-            mail: &mail,
-            failure: failure.as_ref(),
-            workplace: self.workplace.as_ref(),
-            temp: temp.path(),
-            is_continued,
-        };
-        let briefing = self
-            .briefer
-            .brief(store, &briefing)
-            .map_err(|error| format!("cannot build the prompt for the agent: {error}"))?;
-        if let Some(error) = &briefing.fallback {
-            log.note(store.now(), &format!("uses the built-in prompt: {error}"));
-        }
-        if !briefing.left_out.is_empty() {
-            let parts = briefing.left_out.join(", ");
-            log.note(
-                store.now(),
-                &format!("the prompt was too long; shortened: {parts}"),
-            );
-        }
-        let turn = AgentTurn {
-            prompt: &briefing.text,
-            failures: failure.as_ref().map_or(0, |failure| failure.retry_count),
-            resume: None,
-            temp: &temp,
-        };
-        let end = self.run_turn(claimed, log, &turn)?;
-        Ok(self.run_mail_turns(claimed, log, end, &turn))
-    }
-
-    /// Delivers messages that arrived while the agent worked in further turns of its session, if its client accepts them in no
-    /// other way. The task stays done even if such a turn fails.
-    fn run_mail_turns(
-        &mut self,
-        claimed: &Claimed,
-        log: &mut TaskLog,
-        mut end: AttemptEnd,
-        first: &AgentTurn<'_>,
-    ) -> AttemptEnd {
-        for _ in 0..MOST_MAIL_TURNS {
-            if !self.launcher.has_turns_for_mail() {
-                break;
-            }
-            // Messages that arrived at the end of the turn are included.
-            self.read_journal(None, true);
-            let AgentVerdict::Done { summary } = &end.outcome.verdict else {
-                break;
-            };
-            let can_go_on = end.cause.is_none() && !self.lifecycle.is_stopping_now();
-            let Some(session) = end.outcome.session.clone().filter(|_| can_go_on) else {
-                break;
-            };
-            let (summary, spent) = (summary.clone(), end.outcome.spent);
-            self.mailbox.begin_attempt();
-            let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
-            if mail.is_empty() {
-                break;
-            }
-            self.requests.begin_attempt();
-            let prompt = mail_text::delivery_text(&mail);
-            let turn = AgentTurn {
-                prompt: &prompt,
-                resume: Some(ResumeSession {
-                    session: &session,
-                    spent: Some(spent),
-                }),
-                ..*first
-            };
-            let now = self.reporter.store().now();
-            log.note(now, "gives the agent another turn for the messages it got");
-            let told = match self.run_turn(claimed, log, &turn) {
-                Ok(told) => told,
-                Err(why) => {
-                    log.note(now, &format!("the turn could not be started: {why}"));
-                    break;
-                }
-            };
-            end.outcome.spent = spent.then(told.outcome.spent);
-            end.leftover += told.leftover;
-            match told.outcome.verdict {
-                // The earlier report stays unless the agent reports again.
-                AgentVerdict::Done { summary: more } => {
-                    let summary = format!("{summary}\n\n{more}");
-                    end.outcome.verdict = AgentVerdict::Done { summary };
-                    end.outcome.session = told.outcome.session.or(end.outcome.session);
-                }
-                other => {
-                    let text = format!(
-                        "the earlier result stands, because that turn had no result: {other:?}"
-                    );
-                    log.note(now, &text);
-                    break;
-                }
-            }
-        }
-        end
-    }
-
-    /// Runs the agent for one turn, to its end.
-    fn run_turn(
-        &mut self,
-        claimed: &Claimed,
-        log: &mut TaskLog,
-        turn: &AgentTurn<'_>,
-    ) -> Result<AttemptEnd, String> {
-        let (store, id) = (self.reporter.store(), claimed.task.id());
-        let input = AttemptInput {
-            folder: self.workplace.folder(),
-            prompt: turn.prompt,
-            failures: turn.failures,
-            resume: turn.resume,
-            temp: Arc::clone(turn.temp),
-        };
-        let mut run = self.launcher.start(claimed, input, log, store.now())?;
-        let commands = run.note_executed();
-        self.apply(&mut run, commands);
-        self.watch(&mut run);
-        self.requests.end_attempt(&mut self.reporter);
-        let (leftover, still_there) = run.end_leftovers();
-        if let Some(error) = still_there {
-            self.reporter.say(&error.to_string());
-        }
-        let deadline = Instant::now() + DRAIN_TIMEOUT;
-        while !run.state().is_drained() {
-            match self.step(Some(&mut run), deadline) {
-                StepOutcome::Event { .. } => {}
-                StepOutcome::Timeout | StepOutcome::Closed => break,
-            }
-        }
-        self.check_inbox_file(&run);
-        let process = run.process_id().clone();
-        let end = run.finish(leftover);
-        // An agent that ended without any output has shown by its end that it ran.
-        if end.outcome.started && !end.has_shown_life && end.cause.is_none() {
-            self.note_started(id, process, None);
-        }
-        let requests = self.mailbox.end_attempt(&mut self.reporter);
-        self.carry_out(requests);
-        Ok(end)
-    }
-
     /// Supervises the agent until it ends.
     fn watch(&mut self, run: &mut TaskAttempt<'_>) {
         let mut reaped = Instant::now();
@@ -918,7 +589,8 @@ impl Bridge {
             // The time limits are checked after every event, so that steady output cannot delay them.
             if !run.state().is_stopping() {
                 let limit = self.launcher.limits().idle;
-                self.mailbox.deny_expired(run, &mut self.reporter, limit);
+                self.permissions
+                    .deny_expired(run, &mut self.reporter, limit);
                 self.wait_for_answers(run, limit);
             }
             self.check_inbox_file(run);
@@ -961,7 +633,7 @@ impl Bridge {
             return deadline;
         }
         let expiries = [
-            self.mailbox.next_expiry(self.launcher.limits().idle),
+            self.permissions.next_expiry(self.launcher.limits().idle),
             self.requests.next_expiry(),
         ];
         expiries.into_iter().flatten().fold(deadline, Instant::min)
@@ -1035,7 +707,7 @@ impl Bridge {
                 };
                 // The request is the agent's latest sign of life, so the wait for the person starts there.
                 let since = run.state().last_activity();
-                self.mailbox
+                self.permissions
                     .ask_person(&mut self.reporter, run.task(), &asked, since);
             }
             AgentEvent::QuestionAsked { request, question } => {
@@ -1050,68 +722,6 @@ impl Bridge {
             }
             _ => {}
         }
-    }
-
-    /// Keeps the work of a task and writes its result to the store.
-    fn complete(&mut self, claimed: &Claimed, part: &WorkOutcome, log: &mut TaskLog) {
-        let resolution = TaskResolution::of(part);
-        self.record_spent(claimed, part);
-        let workplace = self.workplace.as_mut();
-        let mut completion =
-            Completion::prepare(claimed, resolution, &mut self.reporter, workplace);
-        let now = self.reporter.store().now();
-        log.note(now, &completion.resolution().describe());
-        let mut tries = 0;
-        while let Err(error) = completion.write(&mut self.reporter) {
-            tries += 1;
-            if !self.wait_to_write_again(&error, tries) {
-                completion.give_up(&error, &mut self.reporter, self.workplace.as_mut());
-                break;
-            }
-        }
-        let resolution = completion.resolution();
-        if let Some(quarantine) = self.lifecycle.count_resolution(resolution) {
-            quarantine.report(&mut self.reporter);
-        }
-    }
-
-    /// Records the usage of a run of the agent and the processes that it left behind.
-    fn record_spent(&mut self, claimed: &Claimed, part: &WorkOutcome) {
-        let WorkOutcome::Ran(end) = part else {
-            return;
-        };
-        let model = self.launcher.model();
-        let spent = &end.outcome.spent;
-        self.reporter.record_usage(claimed.task.id(), model, spent);
-        if end.leftover > 0 {
-            let text = format!(
-                "ended {} processes that the agent left behind",
-                end.leftover
-            );
-            self.reporter.say(&text);
-        }
-    }
-
-    /// Waits, and returns whether to retry writing a result that the store could not accept. No other process can end the task
-    /// while this bridge lives, so a full disk must not lose the result; but a stop request must not wait forever.
-    fn wait_to_write_again(&mut self, error: &StoreError, tries: u32) -> bool {
-        let may_pass = error.busy || error.kind == Kind::Unreachable;
-        let is_last = self.lifecycle.is_stopping() && tries > MOST_LAST_WRITES;
-        if !may_pass || self.lifecycle.is_team_gone() || is_last {
-            return false;
-        }
-        if tries == 1 {
-            self.reporter
-                .say(&format!("the result cannot be written yet: {error}"));
-        }
-        let pause = self
-            .launcher
-            .limits()
-            .pause_after(tries)
-            .min(LONGEST_WRITE_PAUSE);
-        let until = Instant::now() + pause;
-        while let StepOutcome::Event { .. } = self.step(None, until) {}
-        true
     }
 
     /// Leaves in order: answers the stop request, ends all remaining processes, and removes the heartbeat.

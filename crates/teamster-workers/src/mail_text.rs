@@ -12,7 +12,7 @@ use teamster_types::text::quoted;
 pub(crate) fn message_text(message: &Message) -> String {
     format!(
         "A message for you from {}:\n\n{}\n",
-        sender(message),
+        sender(message.from()),
         quoted(message.content())
     )
 }
@@ -34,7 +34,7 @@ pub(crate) fn inbox_line(message: &Message) -> Vec<u8> {
     let entry = json!({
         "id": message.id(),
         "type": message.kind(),
-        "from": sender(message),
+        "from": sender(message.from()),
         "to": message.to(),
         "content": message.content(),
         "timestamp": message.text("timestamp"),
@@ -44,9 +44,8 @@ pub(crate) fn inbox_line(message: &Message) -> Vec<u8> {
     line
 }
 
-/// Returns the name of a message's sender. A name that no member of a team can have is replaced, because it may hold any text.
-fn sender(message: &Message) -> &str {
-    let from = message.from();
+/// Returns the name of a sender. A name that no member of a team can have is replaced, because it may hold any text.
+pub(crate) fn sender(from: &str) -> &str {
     let is_name = from.parse::<WorkerName>().is_ok() || RESERVED_WORKERS.contains(&from);
     if is_name { from } else { "an unknown sender" }
 }

@@ -1,4 +1,4 @@
-//! Whether a worker continues: stop requests, pauses, quarantine, the wait for work, and the heartbeat that shows it.
+//! Whether a worker continues: stop requests, quarantine, the wait for work, and the heartbeat that shows it.
 //!
 //! ```text
 //! polling ──claim──▶ executing ──completed──▶ polling
@@ -17,13 +17,13 @@ use teamster_fs::proc::Machine;
 use teamster_journal::EventKind;
 use teamster_journal::payload::WorkerQuarantined;
 use teamster_store::{Signal, Store};
+use teamster_types::TaskId;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::{ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Token;
 use teamster_types::text::shown;
-use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
 use super::completion::{LONGEST_REASON, ReleaseCause, TaskResolution};
@@ -36,10 +36,6 @@ use crate::reclaim;
 const CLAIM_PAUSE: Duration = Duration::from_millis(300);
 /// The poll interval for tasks that wait for a time instead of an event, such as a back-off or a better worker's turn.
 const TASK_POLL: Duration = Duration::from_secs(5);
-/// How often a wait re-reads the clock, because the monotonic clock may stop while the machine sleeps.
-const CLOCK_POLL: Duration = Duration::from_secs(30);
-/// The longest random delay after a moment that several workers wait for.
-const LONGEST_JITTER: Duration = Duration::from_secs(30);
 /// One worker of each group of this size looks for tasks that appear without an event.
 const WORKERS_PER_CHECK: usize = 4;
 /// The most turns among which the workers of a large team are spread.
@@ -79,33 +75,21 @@ impl Quarantine {
     }
 }
 
-/// Counts consecutive failures, and decides how long a worker waits and when it stops taking tasks.
+/// Counts consecutive failures, and decides when a worker stops taking tasks.
 #[derive(Debug)]
 struct FailureCounter {
     limits: WorkerLimits,
     /// Failures in a row.
     errors: u32,
-    /// Failures of the service in a row.
-    troubles: u32,
 }
 
 impl FailureCounter {
     fn new(limits: WorkerLimits) -> Self {
-        Self {
-            limits,
-            errors: 0,
-            troubles: 0,
-        }
+        Self { limits, errors: 0 }
     }
 
     fn is_quarantined(&self) -> bool {
         self.errors >= self.limits.quarantine_errors
-    }
-
-    /// Counts a failure of the service, and returns how long to wait if its end is unknown.
-    fn count_outage(&mut self) -> Duration {
-        self.troubles += 1;
-        self.limits.pause_after(self.troubles)
     }
 
     /// Counts the end of a task, and returns a quarantine when the worker must stop taking tasks.
@@ -113,7 +97,6 @@ impl FailureCounter {
         match resolution {
             TaskResolution::Completed(_) => {
                 self.errors = 0;
-                self.troubles = 0;
                 None
             }
             TaskResolution::Failed(why)
@@ -143,8 +126,6 @@ pub(super) struct Lifecycle {
     stop: Option<Signal>,
     team_is_gone: bool,
     failures: FailureCounter,
-    /// The provider limit that the worker waits for, and its end by the monotonic clock.
-    limit: Option<(ProviderLimit, Instant)>,
     /// Whether the lead was told that the worker is idle.
     reported_idle: bool,
 }
@@ -157,7 +138,6 @@ impl Lifecycle {
             stop: None,
             team_is_gone: false,
             failures: FailureCounter::new(limits),
-            limit: None,
             reported_idle: false,
         }
     }
@@ -211,51 +191,14 @@ impl Lifecycle {
         self.is_stopping() || self.team_is_gone
     }
 
-    /// Returns whether the worker may claim a task now.
+    /// Returns whether the worker may claim tasks: it is not quarantined.
     pub(super) fn may_work(&self) -> bool {
-        !self.failures.is_quarantined() && self.limit.is_none()
+        !self.failures.is_quarantined()
     }
 
-    /// Counts a failure of the service, and returns when the worker tries again. `resets_at` is when the client says that the
-    /// limit ends; a random delay is added to it, so that workers that wait for the same moment do not all start at once.
-    pub(super) fn count_outage(&mut self, now: Time, resets_at: Option<Time>) -> Time {
-        let pause = self.failures.count_outage();
-        match resets_at.filter(|resets_at| *resets_at > now) {
-            Some(resets_at) => resets_at.after(jitter(resets_at.since(now))),
-            None => now.after(pause),
-        }
-    }
-
-    /// Waits for a limit, and shows it, unless a known limit ends later. Returns whether it did.
-    pub(super) fn wait_for(&mut self, limit: ProviderLimit, now: Time) -> bool {
-        let known = self.limit.as_ref();
-        let is_longer = known.is_none_or(|(known, _)| known.until < limit.until);
-        if is_longer {
-            let end = Instant::now() + limit.until.since(now);
-            self.heartbeat.set_limit(Some(limit.clone()));
-            self.limit = Some((limit, end));
-        }
-        is_longer
-    }
-
-    /// Returns how long the worker still waits for its provider, at most until the clock must be read again, or `None` when it
-    /// does not wait.
-    pub(super) fn limited_for(&self, now: Time) -> Option<Duration> {
-        let (limit, end) = self.limit.as_ref()?;
-        let left = end.saturating_duration_since(Instant::now());
-        Some(limit.until.since(now).min(left).min(CLOCK_POLL))
-    }
-
-    /// Ends the wait for a limit that has passed; returns whether there was one.
-    pub(super) fn end_limit(&mut self, now: Time) -> bool {
-        let is_due = |(limit, end): &mut (ProviderLimit, Instant)| {
-            limit.until <= now || *end <= Instant::now()
-        };
-        let is_over = self.limit.take_if(is_due).is_some();
-        if is_over {
-            self.heartbeat.set_limit(None);
-        }
-        is_over
+    /// Shows the provider limit that the worker waits for in its heartbeat, or that it waits for none.
+    pub(super) fn show_limit(&self, limit: Option<ProviderLimit>) {
+        self.heartbeat.set_limit(limit);
     }
 
     /// Notes that the worker holds a task, whose lease is renewed from now on.
@@ -300,13 +243,6 @@ impl Lifecycle {
         !std::mem::replace(&mut self.reported_idle, true)
     }
 
-    /// Returns when an idle worker looks for work again: when its provider limit ends, or when its wait is over.
-    pub(super) fn wake_at(&self, wait: &IdleWait, now: Time) -> Instant {
-        let limited = self.limited_for(now);
-        let limited = limited.map(|limited| Instant::now() + limited);
-        limited.map_or(wait.look_at, |limited| limited.min(wait.look_at))
-    }
-
     /// Takes the stop request that the worker answers when it leaves.
     pub(super) fn take_stop(&mut self) -> Option<Signal> {
         self.stop.take()
@@ -316,13 +252,6 @@ impl Lifecycle {
     pub(super) fn end_heartbeat(self) -> teamster_store::Result<()> {
         self.heartbeat.stop()
     }
-}
-
-/// Returns a random delay for a worker that has waited this long: at most a tenth of the wait, and at most 30 seconds.
-fn jitter(wait: Duration) -> Duration {
-    let longest = (wait / 10).min(LONGEST_JITTER);
-    let random = u32::from_str_radix(teamster_fs::random_hex().get(..4).unwrap_or_default(), 16);
-    longest.saturating_mul(random.unwrap_or(0)) / 0x1_0000
 }
 
 /// The outlook of an idle worker.
@@ -398,6 +327,12 @@ impl IdleWait {
             look_at: now + TASK_POLL,
             had_its_turn: false,
         }
+    }
+
+    /// Returns when to look for work again; `limited` is how long the worker waits for its provider, if it does.
+    pub(super) fn wake_at(&self, limited: Option<Duration>) -> Instant {
+        let limited = limited.map(|limited| Instant::now() + limited);
+        limited.map_or(self.look_at, |limited| limited.min(self.look_at))
     }
 
     /// Returns how long to wait before a claim when an event announces work.
@@ -506,27 +441,6 @@ mod tests {
     }
 
     #[test]
-    fn trouble_of_the_service_is_waited_for_twice_as_long_each_time_and_is_no_failure() {
-        let mut failures = FailureCounter::new(WorkerLimits::default());
-        for seconds in [5, 10, 20] {
-            assert_eq!(failures.count_outage(), seconds * SECOND);
-        }
-        assert_eq!(failures.errors, 0);
-        failures.count(&TaskResolution::Completed(
-            crate::task_report::TaskReport::parse(""),
-        ));
-        assert_eq!(failures.count_outage(), 5 * SECOND);
-    }
-
-    #[test]
-    fn worker_goes_on_within_half_a_minute_and_a_tenth_of_its_wait_after_the_moment() {
-        for _ in 0..100 {
-            assert!(jitter(10 * SECOND) <= SECOND);
-            assert!(jitter(5 * 3600 * SECOND) <= LONGEST_JITTER);
-        }
-    }
-
-    #[test]
     fn task_that_goes_back_because_the_worker_stops_counts_for_nothing() {
         let mut failures = FailureCounter::new(WorkerLimits::default());
         for resolution in [
@@ -535,6 +449,6 @@ mod tests {
         ] {
             assert_eq!(failures.count(&resolution), None);
         }
-        assert!(failures.errors == 0 && failures.troubles == 0);
+        assert_eq!(failures.errors, 0);
     }
 }
