@@ -19,7 +19,7 @@ use crate::plan::Plan;
 
 mod first;
 
-pub use first::{FirstTaker, first_takers};
+pub use first::{FirstAssignment, first_assignments};
 
 const INDENT: &str = "  ";
 const GAP: &str = "  ";
@@ -165,8 +165,8 @@ impl Preview<'_> {
         })
     }
 
-    fn firsts(&self) -> Vec<FirstTaker> {
-        first_takers(self.plan, &self.cast.members, self.reservations)
+    fn firsts(&self) -> Vec<FirstAssignment> {
+        first_assignments(self.plan, &self.cast.members, self.reservations)
     }
 
     fn labels(&self, places: &[usize]) -> Vec<&str> {
@@ -177,7 +177,7 @@ impl Preview<'_> {
     }
 
     fn members(&self) -> String {
-        let mut table = Columns::new(["WORKER", "AGENT", "ROLE", "MODEL", "CAN"]);
+        let mut table = AlignedTable::new(["WORKER", "AGENT", "ROLE", "MODEL", "CAN"]);
         for member in &self.cast.members {
             table.row([
                 member.name.as_str(),
@@ -191,7 +191,7 @@ impl Preview<'_> {
     }
 
     fn tasks(&self) -> String {
-        let mut table = Columns::new(["NR", "ID", "TASK", "AFTER", "NEEDS", "PATHS", "FIRST"]);
+        let mut table = AlignedTable::new(["NR", "ID", "TASK", "AFTER", "NEEDS", "PATHS", "FIRST"]);
         let dash = |list: &[String]| match list {
             [] => "-".to_owned(),
             list => list.join(", "),
@@ -216,13 +216,13 @@ impl Preview<'_> {
     }
 
     /// Returns the prompt of a task's agent at the first attempt, without any messages.
-    fn prompt(&self, place: usize, firsts: &[FirstTaker]) -> String {
+    fn prompt(&self, place: usize, firsts: &[FirstAssignment]) -> String {
         let (Some(task), Some(planned)) = (self.planned_task(place), self.plan.tasks.get(place))
         else {
             return String::new();
         };
         let owner = planned.task.owner.as_ref();
-        let worker = owner.or_else(|| firsts.get(place).and_then(FirstTaker::worker));
+        let worker = owner.or_else(|| firsts.get(place).and_then(FirstAssignment::worker));
         let is_at_once = firsts
             .get(place)
             .is_some_and(|first| first.worker().is_some());
@@ -296,11 +296,11 @@ fn set_in(text: &str) -> String {
 }
 
 /// A table whose columns stay aligned in any script, indented by two spaces.
-pub(crate) struct Columns<const N: usize> {
+pub(crate) struct AlignedTable<const N: usize> {
     lines: Vec<[String; N]>,
 }
 
-impl<const N: usize> Columns<N> {
+impl<const N: usize> AlignedTable<N> {
     pub(crate) fn new(headings: [&str; N]) -> Self {
         Self {
             lines: vec![headings.map(str::to_owned)],

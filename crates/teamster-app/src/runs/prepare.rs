@@ -26,7 +26,7 @@ use teamster_types::team::{NewMember, NewTeam};
 use teamster_workers::{briefing, launch};
 
 use super::casting::CastTeam;
-use super::{busy, check_budget, with_right};
+use super::{busy, check_budget, with_hosting_right};
 use crate::app::{App, recordable};
 use crate::env_vars;
 use crate::error::{AppError, Result};
@@ -426,7 +426,7 @@ fn check_given(spec: &RunSpec) -> Result {
         )));
     }
     let plan =
-        Plan::of_draft(&given.plan).map_err(|faults| AppError::refused(faults.to_string()))?;
+        Plan::from_draft(&given.plan).map_err(|faults| AppError::refused(faults.to_string()))?;
     match nobody_can(spec, &plan) {
         Some(why) => Err(AppError::refused(why)
             .hint("change the tasks, or name a team that can do them, as in `2:codex,1:claude`")),
@@ -450,7 +450,7 @@ impl PreparedRun {
         let base = self.spec.base.as_ref().map(|base| base.commit.as_str());
         app.store()?.create_team(&new, base)?;
         let lock = lock.with_team(&app.layout, &self.team)?.ok_or_else(busy)?;
-        let lock = with_right(app, &self.team, lock)?.ok_or_else(busy)?;
+        let lock = with_hosting_right(app, &self.team, lock)?.ok_or_else(busy)?;
         Ok(StartedRun {
             team: self.team,
             spec: self.spec,
@@ -491,7 +491,7 @@ impl PreparedRun {
             assigned = plan;
             (&assigned, file.clone())
         } else if let Some(given) = &self.spec.given {
-            let mut plan = Plan::of_draft(&given.plan)
+            let mut plan = Plan::from_draft(&given.plan)
                 .map_err(|faults| AppError::refused(faults.to_string()))?;
             plan.assign_roles(&self.spec.members);
             assigned = plan;

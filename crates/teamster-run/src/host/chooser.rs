@@ -38,11 +38,11 @@ use crate::verify::compare_with_base;
 /// The role of a member that is reserved for the choice, and the name under which it is asked.
 const JUDGE: &str = "judge";
 /// The number of characters of a diff that the judge is shown; the whole diff is in a file.
-const DIFF: usize = 20_000;
+const SHOWN_DIFF: usize = 20_000;
 /// The longest reason of a judge, and the longest that is journalled, in characters.
-const REASON: usize = 1_000;
+const LONGEST_REASON: usize = 1_000;
 /// The number of characters of a prompt that are reserved for the second attempt.
-const FOR_LATER: usize = 10_000;
+const RETRY_ROOM: usize = 10_000;
 
 /// The answer to the question which result is the best.
 #[derive(Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ fn judge(
     if let Some(why) = &run.state().judge_failed {
         return Ok(Judgement::None(Some(why.clone())));
     }
-    if run.exhausted().is_some() {
+    if run.limit_reached().is_some() {
         let why = Phrase::new(PhraseCode::JudgeNotAsked, [("judge", &judge.name)]);
         return Ok(Judgement::None(Some(why.into())));
     }
@@ -198,7 +198,7 @@ fn judge(
                 return Ok(Judgement::Chosen {
                     task: chosen.task.clone(),
                     judge: judge.name.clone(),
-                    reason: one_line(&clip(&redact(&reason), REASON)),
+                    reason: one_line(&clip(&redact(&reason), LONGEST_REASON)),
                 });
             }
             let choice = format!("{choice:?}");
@@ -212,7 +212,7 @@ fn judge(
     let asked = Phrase::new(PhraseCode::JudgeAsked, [("judge", &judge.name)]);
     let why = Wording::from(asked)
         .and(", and ", why)
-        .map(|text| clip(&redact(text), REASON));
+        .map(|text| clip(&redact(text), LONGEST_REASON));
     run.journal(EventKind::JudgeFailed(JudgeFailed {
         judge: judge.name.clone(),
         reason: why.to_string(),
@@ -231,7 +231,7 @@ fn ask(
     passing: &[&RatedResult],
 ) -> Result<std::result::Result<JudgeAnswer, TurnError>> {
     let (facts, files) = facts(run, repo, tasks, passing)?;
-    let limit = run.env().agent_limits.prompt.saturating_sub(FOR_LATER);
+    let limit = run.env().agent_limits.prompt.saturating_sub(RETRY_ROOM);
     let prompts = match run.env().trust.prompts() {
         Ok(prompts) => prompts,
         Err(error) => return Ok(Err(error.into())),
@@ -287,7 +287,7 @@ fn facts(
         if let (Ok(from), Ok(to)) = (from.parse::<CommitId>(), commit.parse::<CommitId>()) {
             let diff = repo.diff(&from, &to, None)?;
             candidate.stat = repo.diff_stat(&from, &to)?;
-            candidate.diff = clip(&String::from_utf8_lossy(&diff), DIFF);
+            candidate.diff = clip(&String::from_utf8_lossy(&diff), SHOWN_DIFF);
             let file = change_file(&format!("result-{}.patch", result.task), &diff);
             candidate.patch = file.as_ref().map(|(name, _)| name.clone());
             files.extend(file);

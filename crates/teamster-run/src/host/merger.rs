@@ -70,21 +70,21 @@ impl Merger {
             self.merge_one(run, integration, task, tasks)?;
             any = true;
         }
-        Ok(any || self.ask_again(run, tasks)?)
+        Ok(any || self.retry_resolution(run, tasks)?)
     }
 
     /// Handles a resolution that has ended without getting the work merged, whatever is recorded about it: otherwise
     /// the run would wait for it without end. Returns whether there was one.
-    fn ask_again(&self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<bool> {
+    fn retry_resolution(&self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<bool> {
         let Some(task) = stuck_resolution(tasks) else {
             return Ok(false);
         };
         if let Some(head) = self.guard.head(run)?
-            && self.guard.take_back_missing(run, &head)?
+            && self.guard.unmark_missing(run, &head)?
         {
             return Ok(true);
         }
-        not_resolved(run, task, tasks, "nothing of it is merged")?;
+        handle_failed_resolution(run, task, tasks, "nothing of it is merged")?;
         Ok(true)
     }
 
@@ -115,7 +115,9 @@ impl Merger {
             Inspection::Mergeable => {}
             Inspection::Nothing => return note_unchanged(run, task, tasks),
             Inspection::Refused(why) => return give_up(run, task.id(), &why),
-            Inspection::NotResolved(why) => return not_resolved(run, task, tasks, &why),
+            Inspection::NotResolved(why) => {
+                return handle_failed_resolution(run, task, tasks, &why);
+            }
         }
         let predicted = run.in_background(|_| integration.predict_on(&head, &id))??;
         let payload = MergePredicted {
@@ -162,7 +164,7 @@ impl Merger {
                     .iter()
                     .map(|file| file.to_string_lossy().into_owned())
                     .collect();
-                conflict(run, task, tasks, commit, &files)
+                handle_conflict(run, task, tasks, commit, &files)
             }
         }
     }
@@ -185,7 +187,7 @@ impl Merger {
             }
         }
         run.read()?;
-        self.guard.take_back_missing(run, head)?;
+        self.guard.unmark_missing(run, head)?;
         share_integration(run)
     }
 }
@@ -358,14 +360,14 @@ fn inspect(repo: &Repo, task: &Task, head: &CommitId, id: &CommitId) -> Result<I
     if files.is_empty() {
         return Ok(Inspection::Nothing);
     }
-    let why = no_resolution(repo, task, head, id, &files)?;
+    let why = resolution_fault(repo, task, head, id, &files)?;
     Ok(why.map_or(Inspection::Mergeable, Inspection::NotResolved))
 }
 
 /// Returns whether the commit of a task is not newer than the commit that the task started from: then it brings nothing
 /// new.
 fn began_behind(repo: &Repo, task: &Task, commit: &CommitId) -> Result<bool> {
-    match begun_at(task) {
+    match start_commit(task) {
         Some(base) => Ok(repo.is_ancestor(commit, &base)?),
         None => Ok(false),
     }
@@ -374,7 +376,7 @@ fn began_behind(repo: &Repo, task: &Task, commit: &CommitId) -> Result<bool> {
 /// Records that a task changed nothing: it is done, but not merged. If it should resolve a conflict, it has failed.
 fn note_unchanged(run: &mut RunContext<'_>, task: &Task, tasks: &[Task]) -> Result<()> {
     if task.resolves().is_some() {
-        return not_resolved(run, task, tasks, "it changed nothing");
+        return handle_failed_resolution(run, task, tasks, "it changed nothing");
     }
     run.store().unchanged(run.team(), HOST, task.id())?;
     run.read()
@@ -382,7 +384,12 @@ fn note_unchanged(run: &mut RunContext<'_>, task: &Task, tasks: &[Task]) -> Resu
 
 /// Handles a resolution that does not resolve its conflict: another one is created, up to the limit. The work itself
 /// stays where it is, and is not marked as merged.
-fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str) -> Result<()> {
+fn handle_failed_resolution(
+    run: &mut RunContext<'_>,
+    task: &Task,
+    tasks: &[Task],
+    why: &str,
+) -> Result<()> {
     let (Some(root), Some(conflict)) = (task.resolves(), task.conflict()) else {
         return give_up(run, task.id(), why);
     };
@@ -396,7 +403,7 @@ fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str
             "Task {} was to do this before, and did not: {why}.",
             task.id()
         );
-        let mut new = resolving(run.team(), source, &root, commit, files, times + 1);
+        let mut new = resolution_task(run.team(), source, &root, commit, files, times + 1);
         new.description = format!("{before}\n\n{}", new.description);
         if let Some(conflict) = &mut new.notes.conflict {
             conflict.failed_before = Some(before);
@@ -419,14 +426,14 @@ fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str
     let kept = work_and_resolution(tasks, &root, source, commit);
     let why = format!(
         "its conflict in {} was not resolved (task {}: {why})",
-        named(files),
+        listed_files(files),
         task.id(),
     );
     give_up(run, &root, &not_merged(&kept, &why))
 }
 
 /// Handles a conflict: the worker of the conflicting task resolves it in a new task, up to the limit.
-fn conflict(
+fn handle_conflict(
     run: &mut RunContext<'_>,
     task: &Task,
     tasks: &[Task],
@@ -439,7 +446,7 @@ fn conflict(
     if can_be_resolved {
         // The task contains the details of the conflict, so that they are journalled even if this host is killed
         // before.
-        let new = resolving(run.team(), task, &root, commit, files, times + 1);
+        let new = resolution_task(run.team(), task, &root, commit, files, times + 1);
         run.import_tasks(&[PlannedTask {
             task: new,
             after: Vec::new(),
@@ -460,12 +467,12 @@ fn conflict(
         let id = task.id();
         format!(
             "it conflicts with what is merged, in {}; `teamster task retry {id}` redoes it on top of that",
-            named(files)
+            listed_files(files)
         )
     } else {
         format!(
             "it conflicts with the work of others for the third time, in {}",
-            named(files)
+            listed_files(files)
         )
     };
     let kept = work_and_resolution(tasks, &root, Some(task), commit);
@@ -496,7 +503,7 @@ fn give_up(run: &mut RunContext<'_>, id: &TaskId, why: &str) -> Result<()> {
 }
 
 /// Returns the task that resolves a conflict.
-fn resolving(
+fn resolution_task(
     team: &TeamName,
     task: &Task,
     root: &TaskId,
@@ -546,7 +553,7 @@ fn not_merged(kept: &str, why: &str) -> String {
 }
 
 /// Returns the names of files, at most the first few.
-fn named(files: &[String]) -> String {
+fn listed_files(files: &[String]) -> String {
     if files.len() <= MOST_NAMED {
         return files.join(", ");
     }
@@ -573,13 +580,13 @@ fn work_and_resolution(tasks: &[Task], root: &TaskId, last: Option<&Task>, commi
 }
 
 /// Returns the commit that the work of a task started from.
-fn begun_at(task: &Task) -> Option<CommitId> {
+fn start_commit(task: &Task) -> Option<CommitId> {
     task.result()?.base?.parse().ok()
 }
 
 /// Returns why a commit does not resolve the conflict that its task was created for; `None` when it may resolve it, or
 /// when the task resolves no conflict. `files` are those that it changed.
-fn no_resolution(
+fn resolution_fault(
     repo: &Repo,
     task: &Task,
     head: &CommitId,
@@ -592,7 +599,7 @@ fn no_resolution(
     let Ok(other) = conflict.commit.parse::<CommitId>() else {
         return Ok(None);
     };
-    let base = match begun_at(task) {
+    let base = match start_commit(task) {
         Some(base) => base,
         None => repo
             .fork_point(head, commit)?
@@ -600,10 +607,13 @@ fn no_resolution(
     };
     match repo.left_out(&base, &other, commit)? {
         (clean, _) if !clean.is_empty() => {
-            return Ok(Some(format!("it left out {}", named(&clean))));
+            return Ok(Some(format!("it left out {}", listed_files(&clean))));
         }
         (_, Some(conflicting)) => {
-            return Ok(Some(format!("it left {} as it was", named(&conflicting))));
+            return Ok(Some(format!(
+                "it left {} as it was",
+                listed_files(&conflicting)
+            )));
         }
         _ => {}
     }
@@ -611,7 +621,7 @@ fn no_resolution(
     if !marked.is_empty() {
         return Ok(Some(format!(
             "it left conflict markers in {}",
-            named(&marked)
+            listed_files(&marked)
         )));
     }
     Ok(None)

@@ -38,22 +38,22 @@ use crate::review::{self, Review};
 use teamster_document::Fault;
 
 /// The name under which the agent is asked, independent of its name in the team: it is not the worker of that name.
-const NAME: &str = "reviewer";
+const REVIEWER_NAME: &str = "reviewer";
 /// The most tasks that one review creates. The last one contains all remaining findings.
 const MOST_TASKS: usize = 10;
 /// The number of characters of a diff in the prompt. The agent can look at the rest itself.
-const DIFF: usize = 60_000;
+const SHOWN_DIFF: usize = 60_000;
 /// The number of characters of a prompt that are reserved for the second attempt.
-const FOR_LATER: usize = 10_000;
+const RETRY_ROOM: usize = 10_000;
 /// The longest reason that is journalled, in characters.
-const REASON: usize = 1_000;
+const LONGEST_REASON: usize = 1_000;
 /// The file with the whole diff, in the folder of the reviewer.
-const CHANGE: &str = "teamster-change.patch";
+const CHANGE_FILE: &str = "teamster-change.patch";
 /// The largest diff that is written to a file, in bytes.
 const LARGEST_CHANGE: usize = 16 * 1024 * 1024;
 
 /// Returns the commands that lead to the gate.
-pub(super) fn to_gate(reason: PhraseCode) -> Vec<HostCommand> {
+pub(super) fn gate_commands(reason: PhraseCode) -> Vec<HostCommand> {
     // The workers are stopped first: they could change the work, or decide themselves.
     vec![
         HostCommand::StopWorkers("the gate opens"),
@@ -70,7 +70,7 @@ pub(super) fn review(
     reason: PhraseCode,
 ) -> Result<Vec<HostCommand>> {
     if run.spec().review == ReviewMode::Off {
-        return Ok(to_gate(reason));
+        return Ok(gate_commands(reason));
     }
     let outcome = run.state().review_of(commit).map(|review| &review.outcome);
     if matches!(outcome, None | Some(ReviewOutcome::UnderWay)) && !make_review(run, guard, commit)?
@@ -117,7 +117,7 @@ fn make_review(run: &mut RunContext<'_>, guard: &IntegrationGuard, commit: &str)
     if repo.changed_files(&base, &head)?.is_empty() {
         return Ok(true);
     }
-    if run.exhausted().is_some() {
+    if run.limit_reached().is_some() {
         return skip(run, commit, PhraseCode::BudgetUsedUp).map(|()| true);
     }
     match choose(run)? {
@@ -265,7 +265,7 @@ fn ask(
         launch: String::new(),
     };
     let (facts, change) = facts(run, repo, (base, head), last.as_ref())?;
-    let limit = run.env().agent_limits.prompt.saturating_sub(FOR_LATER);
+    let limit = run.env().agent_limits.prompt.saturating_sub(RETRY_ROOM);
     let prompt = match run.env().trust.prompts() {
         Ok(prompts) => prompts
             .render(&facts, limit)
@@ -279,7 +279,7 @@ fn ask(
     let turn = Turn {
         word: &reviewer.word,
         model: reviewer.model.as_deref(),
-        name: NAME,
+        name: REVIEWER_NAME,
         actor: reviewer.actor.clone(),
         commit: Some(&started.commit),
         files: change.into_iter().collect(),
@@ -316,7 +316,7 @@ fn ask(
 }
 
 fn fail(run: &mut RunContext<'_>, started: &ReviewStarted, why: Phrase) -> Result<()> {
-    let why = Wording::from(why).map(|text| clip(&redact(text), REASON));
+    let why = Wording::from(why).map(|text| clip(&redact(text), LONGEST_REASON));
     let (reason, reason_codes) = why.into_parts();
     run.journal(EventKind::ReviewFailed(ReviewFailed {
         commit: started.commit.clone(),
@@ -388,7 +388,7 @@ fn facts(
         claim: found.claim.clone(),
         left: left.and_then(|review| review.dismissed.get(&place).cloned()),
     };
-    let change = change_file(CHANGE, &diff);
+    let change = change_file(CHANGE_FILE, &diff);
     let prompt = ReviewPrompt {
         team: run.team().to_string(),
         goal: spec.task.clone(),
@@ -403,7 +403,7 @@ fn facts(
         commit: head.to_string(),
         since: since.as_ref().map(ToString::to_string),
         stat: repo.diff_stat(from, head)?,
-        diff: clip(&String::from_utf8_lossy(&diff), DIFF),
+        diff: clip(&String::from_utf8_lossy(&diff), SHOWN_DIFF),
         patch: change.as_ref().map(|(name, _)| name.clone()),
         findings: last.map_or_else(Vec::new, |last| {
             (1..).zip(&last.findings).map(finding).collect()
@@ -433,7 +433,7 @@ fn after_review(
     let review = state.review_of(commit);
     let mut to_fix = review.map_or_else(Vec::new, ReviewState::to_fix);
     if !may_be_fixed(spec, state, tasks, commit) {
-        return to_gate(reason);
+        return gate_commands(reason);
     }
     // The leader has created tasks for some of them.
     let made: Vec<TaskReview> = tasks
@@ -445,7 +445,7 @@ fn after_review(
     let is_made = made.iter().any(|noted| noted.round == state.round + 1);
     if to_fix.is_empty() && !is_made {
         if open(tasks).is_empty() {
-            return to_gate(reason);
+            return gate_commands(reason);
         }
         let reason = PhraseCode::TasksToDoAgain;
         return vec![HostCommand::enter(Stage::Execute, reason)];
@@ -468,7 +468,7 @@ fn after_review(
         };
         // A host that was killed half-way has created some of them already.
         if !made.contains(&note) {
-            commands.push(HostCommand::add_task(fixing(findings, note)));
+            commands.push(HostCommand::add_task(fix_task(findings, note)));
         }
     }
     let settled: BTreeSet<usize> = made
@@ -484,7 +484,7 @@ fn after_review(
 }
 
 /// Returns the task to fix findings of a reviewer.
-fn fixing(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
+fn fix_task(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
     let subject = match findings {
         [one] if one.path.is_some() => format!("Fix what the review found in {}", one.place()),
         [_] => "Fix what the review found".to_owned(),

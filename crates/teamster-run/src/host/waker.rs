@@ -33,7 +33,7 @@ use teamster_types::text::{clip, one_line};
 use super::context::RunContext;
 use super::digest::digest;
 use super::integration_guard::IntegrationGuard;
-use super::leader_turn::{self, TurnError, TurnUnderWay};
+use super::leader_turn::{self, RunningTurn, TurnError};
 use super::planner::with_merge_note;
 use super::reviewer::describe_findings;
 use super::task_progress::{hopeless, open, waits_for_merge};
@@ -45,18 +45,18 @@ use crate::leader::actions::{
 /// The number of failed wakes in a row after which the leader is not woken again.
 const MOST_FAILURES: u32 = 3;
 /// How often the leader is asked again when the store refuses what it decided.
-const AGAIN: usize = 1;
+const RETRIES: usize = 1;
 /// The number of characters of one quoted text in the prompt.
-const WORDS: usize = 4_000;
+const LONGEST_QUOTE: usize = 4_000;
 /// The number of characters of a subject, and of a member's capabilities.
-const LINE: usize = 160;
+const LONGEST_LINE: usize = 160;
 /// The number of characters of a task's description, and of the leader's own analysis.
-const DESCRIPTION: usize = 1_000;
-const ANALYSIS: usize = 4_000;
+const SHOWN_DESCRIPTION: usize = 1_000;
+const SHOWN_ANALYSIS: usize = 4_000;
 /// The number of findings that the leader decides about at once, the worst first.
 const MOST_FINDINGS: usize = 30;
 /// The number of characters of one finding in the prompt.
-const FINDING: usize = 1_000;
+const SHOWN_FINDING: usize = 1_000;
 /// The longest description of a task that fixes findings, in characters.
 const LONGEST_DESCRIPTION: usize = 20_000;
 
@@ -93,9 +93,9 @@ pub(super) enum WakeStep {
 #[derive(Default)]
 pub(super) struct LeaderWaker {
     /// Unread messages that were reported to the person at the observer.
-    told: BTreeSet<WakeReason>,
+    reported: BTreeSet<WakeReason>,
     /// The present turn of the leader.
-    wake: Option<WakeUnderWay>,
+    wake: Option<WakeTurn>,
 }
 
 /// A reason to wake the leader, with its details.
@@ -110,7 +110,7 @@ struct Wake {
 
 impl Wake {
     fn new(reason: WakeReason, why: String, from: String, text: &str) -> Self {
-        let text = clip(text, WORDS);
+        let text = clip(text, LONGEST_QUOTE);
         let said = vec![Said { from, text }];
         Self { reason, why, said }
     }
@@ -129,14 +129,14 @@ struct WakeRequest {
     wakes: Vec<Wake>,
     triage: Option<Triage>,
     /// How often it may be asked again.
-    again: usize,
+    retries: usize,
 }
 
 /// A turn of the leader in progress.
-struct WakeUnderWay {
+struct WakeTurn {
     number: u32,
     request: WakeRequest,
-    turn: TurnUnderWay<LeaderActions>,
+    turn: RunningTurn<LeaderActions>,
 }
 
 impl LeaderWaker {
@@ -152,27 +152,27 @@ impl LeaderWaker {
                 self.wake = Some(wake);
                 return Ok(WakeStep::Thinking);
             }
-            self.wake = wake.settle(run, guard)?;
+            self.wake = wake.finish(run, guard)?;
             return Ok(WakeStep::Changed);
         }
         if run.must_stop() {
             return Ok(WakeStep::Idle);
         }
-        let wakes = reasons(run, tasks)?;
+        let wakes = open_wakes(run, tasks)?;
         if !wakes.is_empty() {
             self.wake = begin(run, guard, WakeRequest::new(wakes), None)?;
             return Ok(WakeStep::Changed);
         }
-        self.go_on_without(run, tasks)
+        self.continue_without_leader(run, tasks)
     }
 
     /// Returns whether something needs the leader's decision before the gate opens.
     pub(super) fn is_needed(run: &RunContext<'_>, tasks: &[Task]) -> Result<bool> {
-        Ok(!run.must_stop() && !reasons(run, tasks)?.is_empty())
+        Ok(!run.must_stop() && !open_wakes(run, tasks)?.is_empty())
     }
 
     /// Returns whether the leader has ended its turn and the result was not processed yet.
-    pub(super) fn has_news(&self) -> bool {
+    pub(super) fn has_result(&self) -> bool {
         self.wake.as_ref().is_some_and(|wake| wake.turn.has_ended())
     }
 
@@ -189,21 +189,27 @@ impl LeaderWaker {
     }
 
     /// Ends the present turn because a person stops the run, and forwards the workers' open questions to the person.
-    pub(super) fn pass_on(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+    pub(super) fn stop_and_forward_questions(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         self.stop(run)?;
-        let asked: Vec<QuestionId> = for_leader(run).map(|question| question.id).collect();
+        let asked: Vec<QuestionId> = questions_besides_blocks(run)
+            .map(|question| question.id)
+            .collect();
         for question in asked {
-            run.journal(forwarded(question, PhraseCode::RunIsBeingStopped))?;
+            run.journal(forwarding_event(question, PhraseCode::RunIsBeingStopped))?;
         }
         Ok(())
     }
 
     /// Forwards the questions for the leader to a person; gives up blocked tasks where no person can be asked.
-    fn go_on_without(&mut self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<WakeStep> {
+    fn continue_without_leader(
+        &mut self,
+        run: &mut RunContext<'_>,
+        tasks: &[Task],
+    ) -> Result<WakeStep> {
         let can_ask = run.can_ask_person();
         let mut changed = false;
         // Without a person, the questions of blocked tasks are not forwarded: the tasks are given up below.
-        let unanswered: Vec<QuestionId> = to_leader(run)
+        let unanswered: Vec<QuestionId> = questions_to_leader(run)
             .filter(|question| can_ask || question.kind != QuestionKind::Blocked)
             .map(|question| question.id)
             .collect();
@@ -212,12 +218,12 @@ impl LeaderWaker {
             let why = if may_wake(run) || is_handled(run, &reason) {
                 PhraseCode::LeaderDidNotAnswer
             } else {
-                why_not(run)
+                why_not_woken(run)
             };
-            run.journal(forwarded(question, why))?;
+            run.journal(forwarding_event(question, why))?;
             changed = true;
         }
-        self.tell_unread_messages(run);
+        self.report_unread_messages(run);
         for task in tasks {
             let Some(block) = task.block() else {
                 continue;
@@ -239,12 +245,12 @@ impl LeaderWaker {
     }
 
     /// Tells the person that their messages to the leader are not read.
-    fn tell_unread_messages(&mut self, run: &mut RunContext<'_>) {
-        let mut unread = of_messages(run);
+    fn report_unread_messages(&mut self, run: &mut RunContext<'_>) {
+        let mut unread = message_wakes(run);
         unread.retain(|wake| !is_handled(run, &wake.reason));
         for wake in unread {
-            if self.told.insert(wake.reason) {
-                let why = Phrase::from(why_not(run));
+            if self.reported.insert(wake.reason) {
+                let why = Phrase::from(why_not_woken(run));
                 run.say(&format!("your message to the leader is not read: {why}"));
             }
         }
@@ -252,13 +258,13 @@ impl LeaderWaker {
 }
 
 /// Returns the open reasons to wake the leader; none when it may not be woken.
-fn reasons(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
+fn open_wakes(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
     if !may_wake(run) {
         return Ok(Vec::new());
     }
-    let mut wakes = of_tasks(run, tasks)?;
-    wakes.extend(of_questions(run));
-    wakes.extend(of_messages(run));
+    let mut wakes = task_wakes(run, tasks)?;
+    wakes.extend(question_wakes(run));
+    wakes.extend(message_wakes(run));
     wakes.retain(|wake| !is_handled(run, &wake.reason));
     Ok(wakes)
 }
@@ -299,14 +305,14 @@ pub(super) fn wake_for_phase(
          tasks for it, and the phase goes on"
     );
     let from = "What the tasks came to".to_owned();
-    let said = results(&run.tasks()?);
+    let said = task_results(&run.tasks()?);
     let wake = Wake::new(reason, why, from, &said);
     wake_now(run, guard, WakeRequest::new(vec![wake]))?;
     Ok(true)
 }
 
 /// Returns the result of each task, in its worker's words.
-fn results(tasks: &[Task]) -> String {
+fn task_results(tasks: &[Task]) -> String {
     let lines = tasks.iter().map(|task| {
         let result = task.result().unwrap_or_default();
         let summary = result.summary.unwrap_or_default();
@@ -314,7 +320,7 @@ fn results(tasks: &[Task]) -> String {
         format!(
             "{} ({state}): {}: {}",
             task.id(),
-            clip(task.subject(), LINE),
+            clip(task.subject(), LONGEST_LINE),
             one_line(&summary)
         )
     });
@@ -343,7 +349,7 @@ pub(super) fn wake_for_findings(
     );
     let said = (1..).zip(&findings).map(|(place, finding)| Said {
         from: finding_words(place, finding, &review.reviewer),
-        text: clip(&finding_text(finding), FINDING),
+        text: clip(&finding_text(finding), SHOWN_FINDING),
     });
     let wake = Wake {
         reason,
@@ -394,12 +400,12 @@ fn may_wake(run: &RunContext<'_>) -> bool {
     run.spec().leading_agent().is_some()
         && leader.wakes < run.env().leader.max_wakes
         && leader.failures < MOST_FAILURES
-        && has_share(run)
-        && run.exhausted().is_none()
+        && has_budget_left(run)
+        && run.limit_reached().is_none()
 }
 
 /// Returns why the leader is not asked.
-fn why_not(run: &RunContext<'_>) -> PhraseCode {
+fn why_not_woken(run: &RunContext<'_>) -> PhraseCode {
     let leader = &run.state().leader;
     if run.spec().leading_agent().is_none() {
         PhraseCode::NoLeader
@@ -418,7 +424,7 @@ fn why_not(run: &RunContext<'_>) -> PhraseCode {
     clippy::cast_precision_loss,
     reason = "a limit of tokens is far below what a float tells apart"
 )]
-fn has_share(run: &RunContext<'_>) -> bool {
+fn has_budget_left(run: &RunContext<'_>) -> bool {
     let (state, budget) = (run.state(), &run.spec().budget);
     let told = state
         .spent
@@ -448,28 +454,28 @@ fn time_left(run: &RunContext<'_>) -> Option<Duration> {
 }
 
 /// Returns the reason for a blocked task.
-fn of_block(id: &TaskId, at: i64) -> WakeReason {
+fn block_reason(id: &TaskId, at: i64) -> WakeReason {
     WakeReason::new(WakeKind::Question, format!("{id}@{at}"))
 }
 
 /// Returns the id under which the leader answers the worker of a blocked task.
-fn question_of(id: &TaskId) -> String {
+fn block_question_id(id: &TaskId) -> String {
     format!("task-{id}")
 }
 
 /// Returns the reasons from tasks: those that wait for an answer, those that failed for good, and those that fail
 /// repeatedly for the same cause.
-fn of_tasks(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
+fn task_wakes(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
     let mut wakes = Vec::new();
     for task in tasks {
         let id = task.id();
         if let Some(block) = task.block() {
             wakes.push(Wake::new(
-                of_block(id, block.at.as_millis()),
+                block_reason(id, block.at.as_millis()),
                 format!("{} cannot go on with task {id} without an answer", block.by),
                 format!(
                     "Question {} of {} about task {id}",
-                    question_of(id),
+                    block_question_id(id),
                     block.by
                 ),
                 &block.reason,
@@ -484,16 +490,16 @@ fn of_tasks(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
             continue;
         }
         if task.is_failed() {
-            wakes.push(of_failed(run, id)?);
+            wakes.push(failed_task_wake(run, id)?);
         } else if task.status() != Status::Completed {
-            wakes.extend(of_repeated(run, id));
+            wakes.extend(repeated_failure_wake(run, id));
         }
     }
     Ok(wakes)
 }
 
 /// Returns the reason for a task that failed for good.
-fn of_failed(run: &RunContext<'_>, id: &TaskId) -> Result<Wake> {
+fn failed_task_wake(run: &RunContext<'_>, id: &TaskId) -> Result<Wake> {
     let failure = run.store().failure(run.team(), id)?;
     let at = failure
         .as_ref()
@@ -514,7 +520,7 @@ fn of_failed(run: &RunContext<'_>, id: &TaskId) -> Result<Wake> {
 }
 
 /// Returns the reason for a task that failed at least twice in a row for the same cause, and will be tried again.
-fn of_repeated(run: &RunContext<'_>, id: &TaskId) -> Option<Wake> {
+fn repeated_failure_wake(run: &RunContext<'_>, id: &TaskId) -> Option<Wake> {
     let failures = run.state().failures.get(id);
     let failure = failures.filter(|failure| failure.times > 1)?;
     let reason = WakeReason::new(WakeKind::Failure, format!("{id}#{}", failure.second));
@@ -527,8 +533,8 @@ fn of_repeated(run: &RunContext<'_>, id: &TaskId) -> Option<Wake> {
 }
 
 /// Returns the reasons from the workers' questions to the leader.
-fn of_questions(run: &RunContext<'_>) -> Vec<Wake> {
-    for_leader(run)
+fn question_wakes(run: &RunContext<'_>) -> Vec<Wake> {
+    questions_besides_blocks(run)
         .map(|question| {
             let (id, asker) = (question.id, &question.asked_by);
             let reason = WakeReason::new(WakeKind::Question, id.to_string());
@@ -555,27 +561,28 @@ fn of_questions(run: &RunContext<'_>) -> Vec<Wake> {
 }
 
 /// Returns the open questions to the leader.
-fn to_leader<'a>(run: &'a RunContext<'_>) -> impl Iterator<Item = &'a Question> {
+fn questions_to_leader<'a>(run: &'a RunContext<'_>) -> impl Iterator<Item = &'a Question> {
     let open = run.state().questions.open();
     open.filter(|question| question.to == Addressee::Leader && question.kind != QuestionKind::Plan)
 }
 
 /// Returns the open questions to the leader except those of blocked tasks, which are reported with the tasks.
-fn for_leader<'a>(run: &'a RunContext<'_>) -> impl Iterator<Item = &'a Question> {
-    to_leader(run).filter(|question| question.kind != QuestionKind::Blocked)
+fn questions_besides_blocks<'a>(run: &'a RunContext<'_>) -> impl Iterator<Item = &'a Question> {
+    questions_to_leader(run).filter(|question| question.kind != QuestionKind::Blocked)
 }
 
 /// Returns the question of the worker of a blocked task, by the id under which the leader answers it.
 fn blocked_question(run: &RunContext<'_>, word: &str) -> Option<QuestionId> {
     let is_its = |question: &&Question| {
         let task = question.task.as_ref();
-        question.kind == QuestionKind::Blocked && task.is_some_and(|id| question_of(id) == word)
+        question.kind == QuestionKind::Blocked
+            && task.is_some_and(|id| block_question_id(id) == word)
     };
     run.state().questions.open().find(is_its).map(|it| it.id)
 }
 
 /// Returns the reasons from people's messages to the leader.
-fn of_messages(run: &RunContext<'_>) -> Vec<Wake> {
+fn message_wakes(run: &RunContext<'_>) -> Vec<Wake> {
     let messages = run.state().leader.messages.iter();
     messages
         .map(|(seq, text)| {
@@ -604,7 +611,7 @@ impl WakeRequest {
         Self {
             wakes,
             triage: None,
-            again: AGAIN,
+            retries: RETRIES,
         }
     }
 }
@@ -618,7 +625,7 @@ fn wake_now(
     let mut next = begin(run, guard, request, None)?;
     while let Some(wake) = next {
         wake.turn.wait(run)?;
-        next = wake.settle(run, guard)?;
+        next = wake.finish(run, guard)?;
     }
     Ok(())
 }
@@ -629,7 +636,7 @@ fn begin(
     guard: &IntegrationGuard,
     request: WakeRequest,
     refused: Option<String>,
-) -> Result<Option<WakeUnderWay>> {
+) -> Result<Option<WakeTurn>> {
     let number = run.state().leader.wakes + 1;
     if number > run.env().leader.max_wakes {
         fail(
@@ -641,7 +648,7 @@ fn begin(
     }
     let why = match begin_turn(run, guard, number, &request, refused) {
         Ok(turn) => {
-            return Ok(Some(WakeUnderWay {
+            return Ok(Some(WakeTurn {
                 number,
                 request,
                 turn,
@@ -655,10 +662,10 @@ fn begin(
     Ok(None)
 }
 
-impl WakeUnderWay {
+impl WakeTurn {
     /// Applies the decision of the leader; returns the next turn if it is asked again. Waits for the agent if it has
     /// not ended.
-    fn settle(self, run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Option<Self>> {
+    fn finish(self, run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Option<Self>> {
         let Self {
             number,
             mut request,
@@ -672,8 +679,8 @@ impl WakeUnderWay {
                     return Ok(None);
                 }
                 // The state changed meanwhile, for example because a worker took a task that should be cancelled.
-                Err(error) if is_refusal(&error) && request.again > 0 => {
-                    request.again -= 1;
+                Err(error) if is_refusal(&error) && request.retries > 0 => {
+                    request.retries -= 1;
                     return begin(run, guard, request, Some(error.message));
                 }
                 Err(error) if is_refusal(&error) => Phrase::verbatim(&error.message),
@@ -740,11 +747,11 @@ impl TeamSnapshot {
         let blocked = tasks.iter().filter(|task| task.block().is_some());
         let mut questions: Vec<OpenQuestion> = blocked
             .map(|task| OpenQuestion {
-                id: question_of(task.id()),
+                id: block_question_id(task.id()),
                 blocks: Some(task.id().clone()),
             })
             .collect();
-        questions.extend(for_leader(run).map(|question| OpenQuestion {
+        questions.extend(questions_besides_blocks(run).map(|question| OpenQuestion {
             id: question.id.to_string(),
             blocks: None,
         }));
@@ -784,7 +791,7 @@ fn begin_turn(
     number: u32,
     request: &WakeRequest,
     refused: Option<String>,
-) -> std::result::Result<TurnUnderWay<LeaderActions>, TurnError> {
+) -> std::result::Result<RunningTurn<LeaderActions>, TurnError> {
     let prompts = run.env().trust.prompts()?;
     let tasks = run.tasks()?;
     let prompt = prompt(run, &tasks, number, request, refused.as_deref())?;
@@ -817,16 +824,20 @@ fn prompt(
     let hopeless = hopeless(tasks);
     let tasks = tasks.iter().map(|task| TaskStateFacts {
         id: task.id().to_string(),
-        state: state_of(task, hopeless.contains(task.id())).to_owned(),
+        state: state_phrase(task, hopeless.contains(task.id())).to_owned(),
         worker: task.owner().map(str::to_owned),
-        subject: clip(task.subject(), LINE),
+        subject: clip(task.subject(), LONGEST_LINE),
         description: match task.status() {
             Status::Completed if !task.is_failed() => String::new(),
-            _ => clip(task.description(), DESCRIPTION),
+            _ => clip(task.description(), SHOWN_DESCRIPTION),
         },
         accept: match task.status() {
             Status::Completed if !task.is_failed() => Vec::new(),
-            _ => task.accept().iter().map(|it| clip(it, LINE)).collect(),
+            _ => task
+                .accept()
+                .iter()
+                .map(|it| clip(it, LONGEST_LINE))
+                .collect(),
         },
     });
     let plan = run.state().planning.last().map(|last| &last.proposed.plan);
@@ -845,13 +856,13 @@ fn prompt(
         name: member.name.to_string(),
         role: member.role.clone(),
         provider: member.provider_name().to_owned(),
-        can: vec![clip(&member.can.join(", "), LINE)],
+        can: vec![clip(&member.can.join(", "), LONGEST_LINE)],
     });
     let most = run.env().leader.max_wakes;
     Ok(WakePrompt {
         team: run.team().to_string(),
         goal: spec.task.clone(),
-        analysis: plan.map_or_else(String::new, |plan| clip(&plan.analysis, ANALYSIS)),
+        analysis: plan.map_or_else(String::new, |plan| clip(&plan.analysis, SHOWN_ANALYSIS)),
         assumptions: plan.map_or_else(Vec::new, |plan| plan.assumptions.clone()),
         answers: answered.collect(),
         notes: run.state().leader.notes.clone(),
@@ -869,7 +880,7 @@ fn prompt(
 }
 
 /// Returns the state of a task, as the rest of a sentence.
-fn state_of(task: &Task, is_hopeless: bool) -> &'static str {
+fn state_phrase(task: &Task, is_hopeless: bool) -> &'static str {
     match task.status() {
         _ if task.is_failed() => "failed for good",
         _ if task.block().is_some() => "waits for an answer",
@@ -883,7 +894,7 @@ fn state_of(task: &Task, is_hopeless: bool) -> &'static str {
 }
 
 /// Returns the event that forwards a question to a person.
-fn forwarded(question: QuestionId, why: impl Into<Wording>) -> EventKind {
+fn forwarding_event(question: QuestionId, why: impl Into<Wording>) -> EventKind {
     let (reason, reason_codes) = why.into().into_parts();
     EventKind::QuestionForwarded(QuestionForwarded {
         question,
@@ -907,7 +918,8 @@ fn apply(
     if let Some(triage) = &request.triage {
         for (place, places) in decided.settles {
             if let Some(planned) = changes.create.get_mut(place) {
-                let (description, note) = settling(run, triage, &planned.task.description, places);
+                let (description, note) =
+                    fix_task_text(run, triage, &planned.task.description, places);
                 planned.task.description = description;
                 planned.task.notes.review = Some(note);
             }
@@ -926,7 +938,7 @@ fn apply(
         changes.record.push(event);
     };
     for finding in decided.findings {
-        record(EventKind::FindingAdded(added(finding)));
+        record(EventKind::FindingAdded(finding_event(finding)));
     }
     let mut notes = decided.notes;
     for (question, reply) in decided.replies {
@@ -938,11 +950,11 @@ fn apply(
                 }));
             }
             (Ok(question), LeaderReply::AskPerson(why)) => {
-                record(forwarded(question, Phrase::verbatim(&why)));
+                record(forwarding_event(question, Phrase::verbatim(&why)));
             }
             (Err(_), LeaderReply::AskPerson(why)) => {
                 if let Some(blocked) = blocked_question(run, &question) {
-                    record(forwarded(blocked, Phrase::verbatim(&why)));
+                    record(forwarding_event(blocked, Phrase::verbatim(&why)));
                 }
                 notes.push(format!("{question} goes to the person: {why}"));
             }
@@ -966,7 +978,7 @@ fn apply(
 }
 
 /// Returns the description of a task that fixes findings, and the note that links it to them.
-fn settling(
+fn fix_task_text(
     run: &RunContext<'_>,
     triage: &Triage,
     description: &str,
@@ -990,7 +1002,7 @@ fn settling(
 }
 
 /// Returns the event of a finding that the leader reports.
-fn added(finding: ReviewFinding) -> FindingAdded {
+fn finding_event(finding: ReviewFinding) -> FindingAdded {
     FindingAdded {
         severity: finding.severity,
         path: finding.path.unwrap_or_default(),
@@ -1055,7 +1067,7 @@ mod tests {
                 "is done",
             ),
         ] {
-            assert_eq!(state_of(&task, is_hopeless), words);
+            assert_eq!(state_phrase(&task, is_hopeless), words);
         }
     }
 }

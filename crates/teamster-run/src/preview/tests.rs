@@ -259,12 +259,12 @@ fn programs_get_the_published_keys_in_the_order_of_the_plan() {
 #[test]
 fn without_enforced_reservations_paths_hold_nobody_up() {
     let plan = plan(PLAN);
-    let firsts = first_takers(&plan, &members(), Reservations::Warn);
+    let firsts = first_assignments(&plan, &members(), Reservations::Warn);
     let names: Vec<Option<&str>> = firsts
         .iter()
         .map(|first| first.worker().map(teamster_types::WorkerName::as_str))
         .collect();
     assert_eq!(names[..2], [Some("worker-1"), None]);
-    assert_eq!(firsts[1], FirstTaker::Later(None));
+    assert_eq!(firsts[1], FirstAssignment::Later(None));
     assert_eq!(names[3], Some("worker-2"), "its own comes first");
 }

@@ -15,16 +15,16 @@ use super::ReportInput;
 use super::markdown::{cell, code, code_cell, counted, inside, moment, quoted, short, wrapped};
 
 /// The number of lines in a section of the gate; the report has all of them.
-const MOST: usize = 20;
+const MOST_LINES: usize = 20;
 
 /// Returns lines for the gate, indented and cut to the width; the last one says how many are left out.
 fn lines(all: &[String]) -> String {
     let mut text = String::new();
-    for words in all.iter().take(MOST) {
+    for words in all.iter().take(MOST_LINES) {
         text.push_str(&wrapped("  ", words));
     }
-    if all.len() > MOST {
-        let _ = writeln!(text, "  … {} more in the report", all.len() - MOST);
+    if all.len() > MOST_LINES {
+        let _ = writeln!(text, "  … {} more in the report", all.len() - MOST_LINES);
     }
     text
 }
