@@ -34,6 +34,9 @@ mod scheduler;
 mod session;
 mod task_progress;
 mod verifier;
+mod wake_actions;
+mod wake_reasons;
+mod wake_turn;
 mod waker;
 mod worker_pool;
 
