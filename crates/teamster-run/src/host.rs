@@ -13,6 +13,7 @@
 //! of the run is derived from the journal ([`teamster_journal::RunState`]), and every action can be repeated without
 //! harm. So a host that was killed at any moment can be replaced by another that continues where it stopped.
 
+mod auto_approval;
 mod background;
 mod budget;
 mod chooser;
@@ -24,12 +25,14 @@ mod gate;
 mod integration_guard;
 mod landing;
 mod leader_turn;
+mod merge_conflicts;
 mod merger;
 mod planner;
 mod projector;
 mod render;
 mod repository_audit;
 mod reviewer;
+mod reviewer_choice;
 mod scheduler;
 mod session;
 mod task_progress;
@@ -621,7 +624,7 @@ impl<'a> Host<'a> {
         } else if failed > 0 {
             let failed = Phrase::new(PhraseCode::TasksFailedForGood, [("count", &failed)]);
             (RunEnd::CompleteInPart, reason.and("; ", failed))
-        } else if let Some(given_up) = gate::given_up_tasks(self.run.state()) {
+        } else if let Some(given_up) = auto_approval::given_up_tasks(self.run.state()) {
             (RunEnd::CompleteInPart, reason.and("; ", given_up))
         } else {
             (RunEnd::Complete, reason)
