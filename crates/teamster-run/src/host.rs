@@ -55,9 +55,9 @@ use teamster_isolate::GRACE;
 use teamster_isolate::git::{GitError, Repo};
 use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
-use teamster_journal::cost::Exceeded;
+use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::{Check, RunEnd, RunFinished, RunSpec, StageEntered};
-use teamster_journal::{EventKind, Finished};
+use teamster_journal::{EventKind, FinishedRun};
 use teamster_prompts::Prompts;
 use teamster_store::{PlannedTask, Store, StoreError};
 use teamster_types::TeamName;
@@ -209,7 +209,7 @@ type Result<T, E = RunError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostExit {
     /// The run is over.
-    Over(Finished),
+    Over(FinishedRun),
     /// The host leaves the gate open instead of waiting for a decision.
     AtGate {
         /// The commit that would land.
@@ -270,7 +270,7 @@ enum HostCommand {
         reason: Wording,
     },
     /// Ends a run whose budget is used up. Running agents are interrupted; their work is committed on their branches.
-    ExhaustBudget(Exceeded),
+    ExhaustBudget(LimitReached),
     /// Pauses before the next step.
     Wait,
     /// Leaves the run in its present state.
@@ -634,7 +634,7 @@ impl<'a> Host<'a> {
 
     /// Cancels a run that has no host, after stopping the rest of its team. A run that is over is not changed, and
     /// neither is the work. State files that describe another run are left alone.
-    pub fn cancel(&mut self) -> Result<Finished> {
+    pub fn cancel(&mut self) -> Result<FinishedRun> {
         self.run.read_history()?;
         if let Some(finished) = self.run.state().finished.clone() {
             return Ok(finished);
@@ -652,11 +652,11 @@ impl<'a> Host<'a> {
     }
 
     /// Journals how the run ended.
-    fn journal_end(&mut self, end: RunEnd, reason: &Wording) -> Result<Finished> {
+    fn journal_end(&mut self, end: RunEnd, reason: &Wording) -> Result<FinishedRun> {
         let commit = render::commit_with_work(&self.run, self.merger.guard());
         let finished = RunFinished::new(self.run.state().stage, end, reason, commit);
         self.run.journal(EventKind::RunFinished(finished))?;
-        Ok(Finished {
+        Ok(FinishedRun {
             end,
             exit_code: end.exit_code(),
             reason: reason.to_string(),

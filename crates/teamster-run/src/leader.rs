@@ -407,11 +407,11 @@ fn failure(asked: &AskResult) -> Result<Option<String>, LeaderProblem> {
         AgentVerdict::Interrupted => Err(LeaderProblem::Stopped),
         _ if asked.stopped == Some(Stopped::Interrupted) => Err(LeaderProblem::Stopped),
         AgentVerdict::Done { .. } => Ok(None),
-        AgentVerdict::Paused { trouble, reason } => {
+        AgentVerdict::Paused { class, reason } => {
             let reason = redact(reason);
             Err(LeaderProblem::Paused(format!(
                 "{}: {reason}",
-                trouble.words()
+                class.words()
             )))
         }
         // An agent that took too long would take as long again.

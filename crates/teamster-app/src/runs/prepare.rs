@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, FoundRepo, Git, GitProblem, Repo, SharedRepo};
 use teamster_journal::payload::{
-    Approve, Base, Budget, Check, Distribution, GivenBy, GivenPlan, MAX_FIX, PlanSource,
+    Approve, Base, Budget, Check, Distribution, GivenPlan, MAX_FIX, PlanOrigin, PlanSource,
     ReviewMode, RunSpec,
 };
 use teamster_prompts::Prompts;
@@ -312,7 +312,7 @@ impl RunRequest {
                 );
             }
             return Ok(Some(GivenPlan {
-                by: GivenBy::Session,
+                by: PlanOrigin::Session,
                 plan: plan.draft(),
             }));
         }
@@ -321,7 +321,7 @@ impl RunRequest {
             && self.distribution == Distribution::One;
         let of_preset = team.cast.plan.clone().filter(|_| is_unplanned);
         Ok(of_preset.map(|plan| GivenPlan {
-            by: GivenBy::Preset,
+            by: PlanOrigin::Preset,
             plan,
         }))
     }
@@ -415,7 +415,7 @@ fn check_given(spec: &RunSpec) -> Result {
     missing.sort_unstable();
     missing.dedup();
     if let (Some(preset), Some(first)) = (&spec.preset, missing.first())
-        && given.by == GivenBy::Preset
+        && given.by == PlanOrigin::Preset
     {
         let (roles, agents) = (missing.join(" and "), &spec.agents);
         return Err(AppError::refused(format!(
@@ -497,8 +497,8 @@ impl PreparedRun {
             assigned = plan;
             let preset = self.spec.preset.as_deref().unwrap_or_default();
             let by = match given.by {
-                GivenBy::Preset => format!("the preset {preset}"),
-                GivenBy::Session => "the caller of the run".to_owned(),
+                PlanOrigin::Preset => format!("the preset {preset}"),
+                PlanOrigin::Session => "the caller of the run".to_owned(),
             };
             (&assigned, by)
         } else {

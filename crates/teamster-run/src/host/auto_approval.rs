@@ -144,7 +144,12 @@ fn review_objection(spec: &RunSpec, state: &RunState, commit: &str) -> Option<St
 
 /// Returns the failed tasks that the leader cancelled without a replacement, in words.
 pub(super) fn given_up_tasks(state: &RunState) -> Option<Phrase> {
-    let given_up: Vec<&str> = state.given_up.iter().map(TaskId::as_str).collect();
+    let given_up: Vec<&str> = state
+        .failures
+        .given_up()
+        .iter()
+        .map(TaskId::as_str)
+        .collect();
     (!given_up.is_empty()).then(|| {
         let tasks = given_up.join(", ");
         Phrase::new(PhraseCode::FailedTasksCancelled, [("tasks", &tasks)])

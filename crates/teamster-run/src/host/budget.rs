@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use teamster_journal::RunState;
-use teamster_journal::cost::Exceeded;
+use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::RunSpec;
 use teamster_types::flow::Stage;
 
@@ -62,7 +62,7 @@ pub(super) fn time_limit_reached(
     spec: &RunSpec,
     state: &RunState,
     hosted: Duration,
-) -> Option<Exceeded> {
+) -> Option<LimitReached> {
     let is_at_work = !matches!(state.stage, Some(Stage::Approval | Stage::End(_)));
     let reached = || spec.budget.out_of_minutes(state.worked(hosted));
     is_at_work.then(reached).flatten()
@@ -73,7 +73,7 @@ pub(super) fn limit_reached(
     spec: &RunSpec,
     state: &RunState,
     hosted: Duration,
-) -> Option<Exceeded> {
+) -> Option<LimitReached> {
     let spent = &state.spent;
     let reached = spec.budget.exceeded(&spent.run, state.worked(hosted));
     // No worker is running, and none may start a task: the rest of the budget is less than the reservation for a task.

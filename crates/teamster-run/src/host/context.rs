@@ -9,7 +9,7 @@ use serde_json::json;
 use teamster_claude::state::Op;
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::git::Repo;
-use teamster_journal::cost::Exceeded;
+use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::{Approve, Check, Member, RunSpec, RunStarted};
 use teamster_journal::{Event, EventActor, EventKind, EventType, HOST, NewEvent, RunState, family};
 use teamster_store::{Kind, PlannedTask, Store, TeamChanges};
@@ -387,12 +387,12 @@ impl<'a> RunContext<'a> {
     }
 
     /// Returns the limit of minutes, if it was reached.
-    pub(super) fn time_limit_reached(&self) -> Option<Exceeded> {
+    pub(super) fn time_limit_reached(&self) -> Option<LimitReached> {
         budget::time_limit_reached(&self.spec, &self.state, self.hosted())
     }
 
     /// Returns the limit of the budget that was reached, if one was.
-    pub(super) fn limit_reached(&self) -> Option<Exceeded> {
+    pub(super) fn limit_reached(&self) -> Option<LimitReached> {
         budget::limit_reached(&self.spec, &self.state, self.hosted())
     }
 

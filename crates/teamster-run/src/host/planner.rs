@@ -16,8 +16,8 @@ use std::path::Path;
 
 use teamster_fs::Dir;
 use teamster_journal::payload::{
-    self, Addressee, Check, GivenBy, PlanAnswer, PlanAnswered, PlanAuthor, PlanDraft, PlanFailed,
-    PlanMade, PlanProposed, PlanSource, QuestionAnswered, QuestionAsked, QuestionExpired,
+    self, Addressee, Check, PlanAnswer, PlanAnswered, PlanAuthor, PlanDraft, PlanFailed, PlanMade,
+    PlanOrigin, PlanProposed, PlanSource, QuestionAnswered, QuestionAsked, QuestionExpired,
     QuestionId, QuestionKind, RunEnd, RunSpec,
 };
 use teamster_journal::{EventActor, EventKind, NewEvent, PlanProposal, Question};
@@ -317,8 +317,10 @@ fn leave_to_leader(
 
 /// Returns a settled question with its answer, for the leader.
 fn answer_to(question: &Question) -> Answer {
-    let (from, text) = match &question.fate {
-        teamster_journal::QuestionFate::Answered { answer, .. } => ("the person", answer.as_str()),
+    let (from, text) = match &question.state {
+        teamster_journal::QuestionStatus::Answered { answer, .. } => {
+            ("the person", answer.as_str())
+        }
         _ => ("nobody", NOT_ANSWERED),
     };
     Answer {
@@ -346,8 +348,8 @@ fn first_plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Plan
         PlanSource::File(file) => (PlanAuthor::File, read_plan(Path::new(file))),
         PlanSource::Given(by) => {
             let author = match by {
-                GivenBy::Preset => PlanAuthor::Preset,
-                GivenBy::Session => PlanAuthor::Session,
+                PlanOrigin::Preset => PlanAuthor::Preset,
+                PlanOrigin::Session => PlanAuthor::Session,
             };
             (author, given_plan(spec))
         }

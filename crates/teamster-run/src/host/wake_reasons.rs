@@ -110,7 +110,7 @@ fn failed_task_wake(run: &RunContext<'_>, id: &TaskId) -> Result<Wake> {
 
 /// Returns the reason for a task that failed at least twice in a row for the same cause, and will be tried again.
 fn repeated_failure_wake(run: &RunContext<'_>, id: &TaskId) -> Option<Wake> {
-    let failures = run.state().failures.get(id);
+    let failures = run.state().failures.repeated(id);
     let failure = failures.filter(|failure| failure.times > 1)?;
     let reason = WakeReason::new(WakeKind::Failure, format!("{id}#{}", failure.second));
     let why = format!(

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use teamster_document::Fault;
 use teamster_journal::payload::{LeaderFailed, LeaderWoken, Member, QuestionKind, ReviewFinding};
-use teamster_journal::{EventKind, QuestionFate};
+use teamster_journal::{EventKind, QuestionStatus};
 use teamster_prompts::facts::{Answer, MemberFacts, Said, TaskStateFacts, WakeLimits, WakePrompt};
 use teamster_store::{Kind, StoreError};
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
@@ -241,8 +241,8 @@ fn prompt(
     });
     let plan = run.state().planning.last().map(|last| &last.proposed.plan);
     let asked = run.state().questions.all();
-    let answered = asked.filter_map(|question| match &question.fate {
-        QuestionFate::Answered { by, answer, .. } if question.kind == QuestionKind::Plan => {
+    let answered = asked.filter_map(|question| match &question.state {
+        QuestionStatus::Answered { by, answer, .. } if question.kind == QuestionKind::Plan => {
             Some(Answer {
                 question: question.text.clone(),
                 from: by.to_string(),

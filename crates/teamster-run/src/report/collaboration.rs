@@ -7,7 +7,7 @@ use teamster_journal::payload::{
     DeniedRequest, JudgeFailed, QuestionKind, Severity, Shown, WakeKind, WakeReason,
 };
 use teamster_journal::{
-    FindingRecord, LeaderActionKind, LeaderActionRecord, Question, QuestionFate, WakeOutcome,
+    FindingRecord, LeaderActionKind, LeaderActionRecord, Question, QuestionStatus, WakeOutcome,
     WakeRecord,
 };
 
@@ -69,19 +69,19 @@ fn question_words(question: &Question) -> String {
         }
         (None, _) => format!("{who} asked{about}: {}", question.text),
     };
-    let fate = match &question.fate {
-        QuestionFate::Open => "not answered yet".to_owned(),
-        QuestionFate::Answered { by, answer, .. } => {
+    let fate = match &question.state {
+        QuestionStatus::Open => "not answered yet".to_owned(),
+        QuestionStatus::Answered { by, answer, .. } => {
             let by = match by.as_str() {
                 "user" => "you",
                 other => other,
             };
             format!("{by} answered: {answer}")
         }
-        QuestionFate::Expired { reason, .. } if question.kind == QuestionKind::Ask => {
+        QuestionStatus::Expired { reason, .. } if question.kind == QuestionKind::Ask => {
             format!("no answer, so {who} decided by itself ({reason})")
         }
-        QuestionFate::Expired { reason, .. } => format!("no answer ({reason})"),
+        QuestionStatus::Expired { reason, .. } => format!("no answer ({reason})"),
     };
     format!("{asked} → {fate}")
 }

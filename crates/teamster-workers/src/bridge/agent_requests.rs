@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use teamster_agents::QuestionReply;
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::{Addressee, QuestionExpired, QuestionId};
-use teamster_journal::{EventActor, EventKind, QuestionFate, Questions};
+use teamster_journal::{EventActor, EventKind, QuestionStatus, Questions};
 use teamster_store::Read;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
@@ -385,15 +385,15 @@ impl AgentRequests {
         }
         let questions = &self.followed.questions;
         self.proposals.retain(|id| {
-            let fate = questions.get(*id).map(|question| &question.fate);
-            if let Some(QuestionFate::Answered { by, answer, .. }) = fate {
+            let fate = questions.get(*id).map(|question| &question.state);
+            if let Some(QuestionStatus::Answered { by, answer, .. }) = fate {
                 self.settled.push(SettledProposal {
                     id: *id,
                     by: by.clone(),
                     answer: answer.clone(),
                 });
             }
-            fate == Some(&QuestionFate::Open)
+            fate == Some(&QuestionStatus::Open)
         });
     }
 
@@ -455,13 +455,13 @@ impl AgentRequests {
 
     /// Returns the outcome of a question, or `None` while it is open.
     fn outcome_of(&self, id: QuestionId) -> Option<QuestionOutcome> {
-        match &self.followed.questions.get(id)?.fate {
-            QuestionFate::Open => None,
-            QuestionFate::Answered { by, answer, .. } => Some(QuestionOutcome::Answered {
+        match &self.followed.questions.get(id)?.state {
+            QuestionStatus::Open => None,
+            QuestionStatus::Answered { by, answer, .. } => Some(QuestionOutcome::Answered {
                 by: by.clone(),
                 answer: answer.clone(),
             }),
-            QuestionFate::Expired { reason, .. } => {
+            QuestionStatus::Expired { reason, .. } => {
                 Some(QuestionOutcome::Unanswered(reason.to_string()))
             }
         }

@@ -100,8 +100,8 @@ impl TaskResolution {
             }
             AgentVerdict::Interrupted => Self::stopping(),
             // A worker that is not stopping would have waited for its provider and continued.
-            AgentVerdict::Paused { trouble, reason } => Self::Released {
-                why: format!("{}: {reason}; the worker is stopping", trouble.words()),
+            AgentVerdict::Paused { class, reason } => Self::Released {
+                why: format!("{}: {reason}; the worker is stopping", class.words()),
                 cause: ReleaseCause::Stopping,
             },
             AgentVerdict::SessionGone { reason } => Self::Released {
@@ -381,7 +381,7 @@ fn keep(
 
 #[cfg(test)]
 mod tests {
-    use teamster_agents::{AgentOutcome, AgentSpending, Exit, Trouble};
+    use teamster_agents::{AgentOutcome, AgentSpending, ErrorClass, Exit};
 
     use super::*;
 
@@ -461,7 +461,7 @@ mod tests {
     #[test]
     fn worker_that_is_to_stop_while_its_provider_is_limited_gives_its_task_back() {
         let paused = AgentVerdict::Paused {
-            trouble: Trouble::RateLimit,
+            class: ErrorClass::RateLimit,
             reason: "429".to_owned(),
         };
         assert_eq!(

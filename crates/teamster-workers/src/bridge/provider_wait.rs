@@ -12,7 +12,7 @@
 
 use std::time::{Duration, Instant};
 
-use teamster_agents::{AgentVerdict, Trouble};
+use teamster_agents::{AgentVerdict, ErrorClass};
 use teamster_fs::OrTrace as _;
 use teamster_journal::{Event, EventKind, EventType};
 use teamster_store::Claimed;
@@ -81,7 +81,7 @@ impl ProviderWait {
         let WorkOutcome::Ran(end) = outcome else {
             return None;
         };
-        let AgentVerdict::Paused { trouble, reason } = &end.outcome.verdict else {
+        let AgentVerdict::Paused { class, reason } = &end.outcome.verdict else {
             return None;
         };
         if !matches!(end.cause, None | Some(StopCause::Silent | StopCause::Late)) {
@@ -94,15 +94,15 @@ impl ProviderWait {
             seconds: until.since(now).as_secs(),
             limit: ProviderLimit {
                 provider: self.provider.clone(),
-                cause: match trouble {
-                    Trouble::Outage => LimitCause::Outage,
-                    Trouble::SignIn => LimitCause::SignIn,
-                    Trouble::RateLimit | Trouble::Task => LimitCause::RateLimit,
+                cause: match class {
+                    ErrorClass::Outage => LimitCause::Outage,
+                    ErrorClass::SignIn => LimitCause::SignIn,
+                    ErrorClass::RateLimit | ErrorClass::Task => LimitCause::RateLimit,
                 },
                 window: known.and_then(|known| known.window.clone()),
                 until,
             },
-            reason: format!("{}: {reason}", trouble.words()),
+            reason: format!("{}: {reason}", class.words()),
         })
     }
 
