@@ -15,8 +15,8 @@ use crate::kind::{EventKind, EventType};
 use crate::leader_state::LeaderState;
 use crate::payload::{
     CheckResult, CheckVerdict, Checked, DismissedFinding, FindingAdded, GateAnswer, GateDecided,
-    MergeConflict, QuestionKind, ReviewFinding, ReviewFinished, ReviewStarted, RunEnd, RunFinished,
-    RunSpec, RunStarted, RunStopRequested, StopLevel,
+    GateOpened, MergeConflict, QuestionKind, ReviewFinding, ReviewFinished, ReviewStarted, RunEnd,
+    RunFinished, RunSpec, RunStarted, RunStopRequested, StopLevel,
 };
 use crate::permissions::PermissionHistory;
 use crate::planning::{PlanProposal, Planning};
@@ -345,15 +345,7 @@ impl RunState {
                 let outcome = ReviewOutcome::Skipped(skipped.wording());
                 self.set_review(event.ts, &skipped.commit, "", outcome);
             }
-            EventKind::ApprovalRequested(opened) => {
-                self.gate = Some(Gate {
-                    id: opened.gate.clone(),
-                    commit: opened.commit.clone(),
-                    verified: opened.verified,
-                });
-                self.answers.clear();
-                self.decision = None;
-            }
+            EventKind::ApprovalRequested(opened) => self.ask_at_gate(opened),
             EventKind::ApprovalAnswered(answer) => {
                 self.answers.extend(GateDecision::from_event(answer));
             }
@@ -388,6 +380,17 @@ impl RunState {
         self.spent.apply(event, what);
         self.track_waiting(event.ts);
         self.note_activity(event);
+    }
+
+    /// Opens the gate. Answers and a decision about an earlier opening no longer count.
+    fn ask_at_gate(&mut self, opened: &GateOpened) {
+        self.gate = Some(Gate {
+            id: opened.gate.clone(),
+            commit: opened.commit.clone(),
+            verified: opened.verified,
+        });
+        self.answers.clear();
+        self.decision = None;
     }
 
     /// Applies what a judge, a leader or a worker has found out about the work.

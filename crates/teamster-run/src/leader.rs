@@ -20,7 +20,7 @@ use teamster_agents::{
     AgentEvent, AgentSpending, AgentVerdict, Driver, Permissions, Rule, Stopped,
 };
 use teamster_journal::payload::{Budget, Limit, Member, PlanDraft, UnusableAnswer};
-use teamster_prompts::facts::{Answer, CheckState, FolderFacts, WakePrompt};
+use teamster_prompts::facts::{AnswerFacts, CheckState, FolderFacts, WakePrompt};
 use teamster_prompts::{PromptError, Prompts};
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::redact::redact;
@@ -128,7 +128,7 @@ pub struct PlanRequest<'a> {
     /// Whether the plan must contain an analysis: the flow `party` does not continue without one.
     pub needs_analysis: bool,
     /// The answers to the leader's questions.
-    pub answers: &'a [Answer],
+    pub answers: &'a [AnswerFacts],
     /// The changes that a person wants in an earlier plan of the leader.
     pub revision: Option<&'a PlanRevision>,
     /// The prompt templates.

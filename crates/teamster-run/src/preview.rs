@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use teamster_journal::payload::{Check, Member, RunSpec};
 use teamster_prompts::Prompts;
-use teamster_prompts::facts::{DoneTask, OtherWorker, Place, Reach, Situation, WorkerPrompt, You};
+use teamster_prompts::facts::{
+    ChannelFacts, CommonFacts, DoneTask, OtherWorker, RecipientFacts, WorkerPrompt, WorkplaceFacts,
+};
 use teamster_types::paths::Reservations;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time, WorkerName};
@@ -44,7 +46,7 @@ pub struct Preview<'a> {
     /// The prompt templates.
     pub prompts: &'a Prompts,
     /// How each member would contact the others.
-    pub reach: &'a BTreeMap<WorkerName, Reach>,
+    pub reach: &'a BTreeMap<WorkerName, ChannelFacts>,
     /// The prompt of the leader; `None` when no agent plans.
     pub leader_prompt: Option<&'a str>,
     /// The source of the plan, in words: `plan.toml`, `the leader codex`.
@@ -244,8 +246,8 @@ impl Preview<'_> {
             })
         });
         let facts = WorkerPrompt {
-            situation: Situation {
-                you: self.you(worker),
+            situation: CommonFacts {
+                you: self.recipient_facts(worker),
                 goal: briefing::goal(self.spec, &task),
                 others: others.collect(),
                 checks: briefing::checks(Some(self.spec), &[], &task.verify()),
@@ -254,10 +256,10 @@ impl Preview<'_> {
                     .or_else(|| self.reach.values().next())
                     .cloned()
                     .unwrap_or_default(),
-                place: Place {
+                place: WorkplaceFacts {
                     is_shared: self.spec.in_place,
                 },
-                ..Situation::default()
+                ..CommonFacts::default()
             },
             task: briefing::task_facts(&task),
             builds_on: done.collect(),
@@ -268,10 +270,10 @@ impl Preview<'_> {
         }
     }
 
-    fn you(&self, worker: Option<&WorkerName>) -> You {
+    fn recipient_facts(&self, worker: Option<&WorkerName>) -> RecipientFacts {
         let is_it = |member: &&Member| Some(&member.name) == worker;
         let member = self.cast.members.iter().find(is_it);
-        You {
+        RecipientFacts {
             name: worker.map_or_else(|| SOMEBODY.to_owned(), WorkerName::to_string),
             team: self.team.to_owned(),
             role: member.and_then(|member| member.role.clone()),

@@ -230,7 +230,7 @@ impl Bridge {
             sender.clone(),
         )?;
         forward_system_signals(Arc::clone(&store), sender.clone());
-        let reach = briefing::reach(config.agent.driver.provider(), &config.agent.teamster);
+        let reach = briefing::channel_facts(config.agent.driver.provider(), &config.agent.teamster);
         let briefer = Briefer::new(
             identity.team.clone(),
             identity.name.clone(),

@@ -19,8 +19,9 @@ use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::{Approve, CheckVerdict, Checked, Member, RunSpec};
 use teamster_journal::{MergeStanding, TeamState};
 use teamster_prompts::facts::{
-    Answer, CheckState, Checks, ConflictFacts, ConflictPrompt, DoneTask, FixFacts, FixPrompt, Mail,
-    OtherWorker, Place, Reach, Situation, TaskFacts, WorkerPrompt, You,
+    AnswerFacts, ChannelFacts, CheckFacts, CheckState, CommonFacts, ConflictFacts, ConflictPrompt,
+    DoneTask, FixFacts, FixPrompt, MailFacts, OtherWorker, RecipientFacts, TaskFacts, WorkerPrompt,
+    WorkplaceFacts,
 };
 use teamster_prompts::{Prompt, PromptError, Prompts, Rendered};
 use teamster_store::Store;
@@ -59,7 +60,7 @@ pub(crate) struct Briefer {
     team: TeamName,
     worker: WorkerName,
     prompts: Prompts,
-    reach: Reach,
+    reach: ChannelFacts,
     /// The longest briefing, in characters.
     limit: usize,
     /// The team's state from the journal; `seen` is the position up to which the journal was read.
@@ -89,7 +90,7 @@ impl Briefer {
         team: TeamName,
         worker: WorkerName,
         prompts: Prompts,
-        reach: Reach,
+        reach: ChannelFacts,
         limit: usize,
     ) -> Self {
         Self {
@@ -187,7 +188,7 @@ impl Briefer {
         spec: Option<&RunSpec>,
         tasks: &TaskLookup<'_>,
         input: &BriefingInput<'_>,
-    ) -> Situation {
+    ) -> CommonFacts {
         let task = input.task;
         let member = spec.and_then(|spec| {
             let mut members = spec.members.iter();
@@ -205,17 +206,17 @@ impl Briefer {
             .filter(|other| other.status() == Status::InProgress)
             .filter(|other| other.owner() != Some(self.worker.as_str()))
             .map(|other| other_worker(&other));
-        Situation {
-            you: you(&self.team, &self.worker, member),
+        CommonFacts {
+            you: recipient_facts(&self.team, &self.worker, member),
             goal: spec.and_then(|spec| goal(spec, task)),
             others: others.collect(),
             more_others,
             earlier: earlier_attempts::of_task(&self.state, tasks, input),
             answers: answers(task),
-            messages: input.mail.iter().map(mail).collect(),
+            messages: input.mail.iter().map(mail_facts).collect(),
             checks: checks(spec, &self.state.run.base, &task.verify()),
             reach: self.reach.clone(),
-            place: Place {
+            place: WorkplaceFacts {
                 is_shared: input.workplace.is_shared(),
             },
         }
@@ -337,8 +338,8 @@ pub(crate) fn mail_that_fits(mail: &[Message], limit: usize) -> usize {
 }
 
 /// Returns how the workers of a provider reach other members of the team. `teamster` is the path of teamster's own program.
-pub fn reach(provider: &str, teamster: &Path) -> Reach {
-    Reach {
+pub fn channel_facts(provider: &str, teamster: &Path) -> ChannelFacts {
+    ChannelFacts {
         tools: Client::find(provider).map(|client| client.tool_prefix.to_owned()),
         command: Some(shell_word(&teamster.to_string_lossy())),
     }
@@ -355,8 +356,12 @@ fn shell_word(path: &str) -> String {
 }
 
 /// Returns the identity of the worker that the briefing addresses.
-fn you(team: &TeamName, worker: &WorkerName, member: Option<&Member>) -> You {
-    You {
+fn recipient_facts(
+    team: &TeamName,
+    worker: &WorkerName,
+    member: Option<&Member>,
+) -> RecipientFacts {
+    RecipientFacts {
         name: worker.to_string(),
         team: team.to_string(),
         role: member.and_then(|member| member.role.clone()),
@@ -390,11 +395,11 @@ pub fn task_facts(task: &Task) -> TaskFacts {
 }
 
 /// Returns the commands that judge a task: its own, and those of the run, grouped by their result in `before`.
-pub fn checks(spec: Option<&RunSpec>, before: &[Checked], proofs: &[String]) -> Checks {
-    let mut checks = Checks {
+pub fn checks(spec: Option<&RunSpec>, before: &[Checked], proofs: &[String]) -> CheckFacts {
+    let mut checks = CheckFacts {
         proofs: proofs.to_vec(),
         has_gate: spec.is_some_and(|spec| spec.approve != Approve::Auto),
-        ..Checks::default()
+        ..CheckFacts::default()
     };
     for check in spec.iter().flat_map(|spec| &spec.verify) {
         let base = before.iter().find(|base| base.command == check.command);
@@ -480,10 +485,10 @@ fn other_worker(task: &Task) -> OtherWorker {
     }
 }
 
-fn answers(task: &Task) -> Vec<Answer> {
+fn answers(task: &Task) -> Vec<AnswerFacts> {
     let answers = task.block_answers().into_iter();
     answers
-        .map(|answer| Answer {
+        .map(|answer| AnswerFacts {
             question: answer.reason,
             from: sender(&answer.by).to_owned(),
             text: answer.answer,
@@ -491,8 +496,8 @@ fn answers(task: &Task) -> Vec<Answer> {
         .collect()
 }
 
-fn mail(message: &Message) -> Mail {
-    Mail {
+fn mail_facts(message: &Message) -> MailFacts {
+    MailFacts {
         from: sender(message.from()).to_owned(),
         text: message.content().to_owned(),
     }

@@ -516,7 +516,7 @@ impl PreparedRun {
         let mut reach = BTreeMap::new();
         for member in &self.spec.members {
             let provider = settings.provider(&member.provider)?;
-            let way = briefing::reach(provider.kind.word(), &teamster);
+            let way = briefing::channel_facts(provider.kind.word(), &teamster);
             reach.insert(member.name.clone(), way);
         }
         let leader_prompt = self.leader_prompt(app)?;

@@ -16,7 +16,7 @@ use teamster_document::Fault;
 use teamster_isolate::git::{CommitId, Repo};
 use teamster_journal::payload::{CandidateChosen, JudgeAsked, JudgeFailed, OtherResult, RunEnd};
 use teamster_journal::{EventKind, HOST, NewEvent};
-use teamster_prompts::facts::{Candidate, JudgePrompt};
+use teamster_prompts::facts::{CandidateFacts, JudgePrompt};
 use teamster_store::TeamChanges;
 use teamster_types::TaskId;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
@@ -278,12 +278,12 @@ fn facts(
         let told = task.and_then(Task::result).unwrap_or_default();
         let from = told.base.or_else(|| base.clone()).unwrap_or_default();
         let commit = result.commit.clone().unwrap_or_default();
-        let mut candidate = Candidate {
+        let mut candidate = CandidateFacts {
             id: result.task.to_string(),
             worker: task.and_then(Task::owner).map(str::to_owned),
             commit: commit.clone(),
             summary: told.summary.unwrap_or_default(),
-            ..Candidate::default()
+            ..CandidateFacts::default()
         };
         if let (Ok(from), Ok(to)) = (from.parse::<CommitId>(), commit.parse::<CommitId>()) {
             let diff = repo.diff(&from, &to, None)?;

@@ -20,7 +20,7 @@ use teamster_isolate::git::{CheckTree, CommitId, Repo};
 use teamster_journal::payload::{Check, CheckVerdict, Checked, LeaderAsked, LeaderWoken, RunSpec};
 use teamster_journal::{EventActor, EventKind};
 use teamster_prompts::Prompts;
-use teamster_prompts::facts::{Answer, CheckState, WakePrompt};
+use teamster_prompts::facts::{AnswerFacts, CheckState, WakePrompt};
 use teamster_types::flow::FlowKind;
 use teamster_workers::ask::usage_event;
 use teamster_workers::limits::WorkerLimits;
@@ -60,7 +60,7 @@ pub(super) struct PlanBrief {
     /// Whether a person can be asked what the leader cannot decide.
     pub(super) may_ask: bool,
     /// The answers to the leader's questions.
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<AnswerFacts>,
     /// The changes that a person wants in the previous plan.
     pub(super) revision: Option<PlanRevision>,
 }

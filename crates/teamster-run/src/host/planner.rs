@@ -21,7 +21,7 @@ use teamster_journal::payload::{
     QuestionId, QuestionKind, RunEnd, RunSpec,
 };
 use teamster_journal::{EventActor, EventKind, NewEvent, PlanProposal, Question};
-use teamster_prompts::facts::Answer;
+use teamster_prompts::facts::AnswerFacts;
 use teamster_store::PlannedTask;
 use teamster_types::flow::Stage;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
@@ -229,7 +229,7 @@ impl Planner {
             return self.ask_question(run, open);
         }
         run.set_waiting(false);
-        let unasked = questions.iter().skip(asked.len()).map(|text| Answer {
+        let unasked = questions.iter().skip(asked.len()).map(|text| AnswerFacts {
             question: text.clone(),
             from: "nobody".to_owned(),
             text: NOT_ANSWERED.to_owned(),
@@ -316,14 +316,14 @@ fn leave_to_leader(
 }
 
 /// Returns a settled question with its answer, for the leader.
-fn answer_to(question: &Question) -> Answer {
+fn answer_to(question: &Question) -> AnswerFacts {
     let (from, text) = match &question.state {
         teamster_journal::QuestionStatus::Answered { answer, .. } => {
             ("the person", answer.as_str())
         }
         _ => ("nobody", NOT_ANSWERED),
     };
-    Answer {
+    AnswerFacts {
         question: question.text.clone(),
         from: from.to_owned(),
         text: text.to_owned(),

@@ -14,7 +14,7 @@ use teamster_journal::Question;
 use teamster_journal::payload::{
     Addressee, QuestionId, QuestionKind, ReviewFinding, WakeKind, WakeReason,
 };
-use teamster_prompts::facts::Said;
+use teamster_prompts::facts::QuotedText;
 use teamster_types::TaskId;
 use teamster_types::task::{MergeMark, Status, Task};
 use teamster_types::text::{clip, one_line};
@@ -36,13 +36,13 @@ pub(super) struct Wake {
     /// Why it is woken, as the rest of a sentence.
     pub(super) why: String,
     /// The quotations that it is about.
-    pub(super) said: Vec<Said>,
+    pub(super) said: Vec<QuotedText>,
 }
 
 impl Wake {
     fn new(reason: WakeReason, why: String, from: String, text: &str) -> Self {
         let text = clip(text, LONGEST_QUOTE);
-        let said = vec![Said { from, text }];
+        let said = vec![QuotedText { from, text }];
         Self { reason, why, said }
     }
 }
@@ -235,7 +235,7 @@ pub(super) fn findings_wake(
     reviewer: &str,
     findings: &[ReviewFinding],
 ) -> Wake {
-    let said = (1..).zip(findings).map(|(place, finding)| Said {
+    let said = (1..).zip(findings).map(|(place, finding)| QuotedText {
         from: finding_words(place, finding, reviewer),
         text: clip(&finding_text(finding), SHOWN_FINDING),
     });

@@ -15,7 +15,9 @@ use std::time::Duration;
 use teamster_document::Fault;
 use teamster_journal::payload::{LeaderFailed, LeaderWoken, Member, QuestionKind, ReviewFinding};
 use teamster_journal::{EventKind, QuestionStatus};
-use teamster_prompts::facts::{Answer, MemberFacts, Said, TaskStateFacts, WakeLimits, WakePrompt};
+use teamster_prompts::facts::{
+    AnswerFacts, MemberFacts, QuotedText, TaskStateFacts, WakeLimits, WakePrompt,
+};
 use teamster_store::{Kind, StoreError};
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::{Status, Task};
@@ -213,9 +215,9 @@ fn prompt(
     let wakes = &request.wakes;
     let mut reasons: Vec<&str> = wakes.iter().map(|wake| wake.why.as_str()).collect();
     reasons.dedup();
-    let mut subject: Vec<Said> = wakes.iter().flat_map(|wake| wake.said.clone()).collect();
+    let mut subject: Vec<QuotedText> = wakes.iter().flat_map(|wake| wake.said.clone()).collect();
     if let Some(refused) = refused {
-        subject.push(Said {
+        subject.push(QuotedText {
             from: "Your last answer was refused when it was to be carried out".to_owned(),
             text: refused.to_owned(),
         });
@@ -243,7 +245,7 @@ fn prompt(
     let asked = run.state().questions.all();
     let answered = asked.filter_map(|question| match &question.state {
         QuestionStatus::Answered { by, answer, .. } if question.kind == QuestionKind::Plan => {
-            Some(Answer {
+            Some(AnswerFacts {
                 question: question.text.clone(),
                 from: by.to_string(),
                 text: answer.clone(),

@@ -68,8 +68,8 @@ fn plan(text: &str) -> Plan {
 
 fn preview<'a>(cast: &'a Cast, plan: &'a Plan, verify: &'a [Check]) -> Preview<'a> {
     static PROMPTS: LazyLock<Prompts> = LazyLock::new(|| Prompts::new(Vec::new()).unwrap());
-    static REACH: LazyLock<BTreeMap<WorkerName, Reach>> = LazyLock::new(|| {
-        let reach = |kind: &str| briefing::reach(kind, Path::new("/bin/teamster"));
+    static REACH: LazyLock<BTreeMap<WorkerName, ChannelFacts>> = LazyLock::new(|| {
+        let reach = |kind: &str| briefing::channel_facts(kind, Path::new("/bin/teamster"));
         let of = |name: &str, kind: &str| (name.parse().unwrap(), reach(kind));
         BTreeMap::from([of("worker-1", "command"), of("worker-2", "codex")])
     });

@@ -7,7 +7,7 @@
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::ReviewFinding;
 use teamster_journal::{RunState, SpanEnd, TeamState};
-use teamster_prompts::facts::{EarlierAttempt, Said};
+use teamster_prompts::facts::{EarlierAttempt, QuotedText};
 use teamster_types::WorkerName;
 use teamster_types::task::Task;
 use teamster_types::text::clip;
@@ -95,7 +95,7 @@ fn earlier_attempt(state: &TeamState, input: &BriefingInput<'_>) -> Option<Earli
 }
 
 /// Returns the findings of the last review and the failed checks that concern this task's merged work.
-fn remarks(run: &RunState, task: &Task) -> Vec<Said> {
+fn remarks(run: &RunState, task: &Task) -> Vec<QuotedText> {
     let result = task.result().unwrap_or_default();
     if result.commit.is_none() {
         return Vec::new();
@@ -107,7 +107,7 @@ fn remarks(run: &RunState, task: &Task) -> Vec<Said> {
             path.is_some_and(|path| result.files.contains(path))
         };
         let findings = review.findings.iter().filter(is_in_it);
-        remarks.extend(findings.take(MOST_REMARKS).map(|finding| Said {
+        remarks.extend(findings.take(MOST_REMARKS).map(|finding| QuotedText {
             from: sender(&review.reviewer).to_owned(),
             text: format!(
                 "{}, {}: {}",
@@ -121,7 +121,7 @@ fn remarks(run: &RunState, task: &Task) -> Vec<Said> {
         let before = run.base.iter().find(|it| it.command == checked.command);
         checked.verdict.is_failure() && !before.is_some_and(|it| it.verdict.is_failure())
     });
-    remarks.extend(fails.take(MOST_REMARKS).map(|checked| Said {
+    remarks.extend(fails.take(MOST_REMARKS).map(|checked| QuotedText {
         from: "A check of the merged work".to_owned(),
         text: format!("{}\n\n{}", checked.command, last_part(&checked.last)),
     }));
@@ -206,7 +206,7 @@ fn earlier_round(task: &Task, tasks: &TaskLookup<'_>) -> Option<EarlierAttempt> 
     let remarks = before.iter().filter_map(|task| {
         let summary = task.result()?.summary?;
         let from = task.owner().map_or(SOMEBODY, sender);
-        Some(Said {
+        Some(QuotedText {
             from: format!("{from}, who had task {},", task.id()),
             text: clip(&summary, SHOWN_REMARK),
         })
