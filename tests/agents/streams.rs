@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use teamster_agents::{AgentEvent, AgentSpending, AgentVerdict, Stopped, Trouble, Usage};
+use teamster_agents::{AgentEvent, AgentSpending, AgentVerdict, ErrorClass, Stopped, Usage};
 
 use super::{APP_SERVER, Recorded, STREAMS, all, foreign, one, read, reader_for};
 
@@ -64,45 +64,45 @@ const SUCCESSES: [(&str, &[&str]); 4] = [
 ];
 
 /// The streams of runs that would have failed with any task.
-const PAUSES: [(&str, &[(&str, Trouble)]); 4] = [
+const PAUSES: [(&str, &[(&str, ErrorClass)]); 4] = [
     (
         "claude",
         &[
-            ("cut", Trouble::Outage),
-            ("err401", Trouble::SignIn),
-            ("err429", Trouble::RateLimit),
-            ("err500", Trouble::Outage),
+            ("cut", ErrorClass::Outage),
+            ("err401", ErrorClass::SignIn),
+            ("err429", ErrorClass::RateLimit),
+            ("err500", ErrorClass::Outage),
         ],
     ),
     (
         "codex",
         &[
-            ("cut", Trouble::Outage),
-            ("err401", Trouble::SignIn),
-            ("err429", Trouble::RateLimit),
-            ("err500", Trouble::Outage),
-            ("failed", Trouble::Outage),
-            ("hang", Trouble::Outage),
+            ("cut", ErrorClass::Outage),
+            ("err401", ErrorClass::SignIn),
+            ("err429", ErrorClass::RateLimit),
+            ("err500", ErrorClass::Outage),
+            ("failed", ErrorClass::Outage),
+            ("hang", ErrorClass::Outage),
         ],
     ),
     (
         APP_SERVER,
         &[
-            ("cut", Trouble::Outage),
-            ("err401", Trouble::SignIn),
-            ("err429", Trouble::RateLimit),
-            ("err500", Trouble::Outage),
-            ("failed", Trouble::Outage),
-            ("hang", Trouble::Outage),
+            ("cut", ErrorClass::Outage),
+            ("err401", ErrorClass::SignIn),
+            ("err429", ErrorClass::RateLimit),
+            ("err500", ErrorClass::Outage),
+            ("failed", ErrorClass::Outage),
+            ("hang", ErrorClass::Outage),
         ],
     ),
     (
         "gemini",
         &[
-            ("cut", Trouble::Outage),
-            ("err401", Trouble::SignIn),
-            ("err429", Trouble::RateLimit),
-            ("err500", Trouble::Outage),
+            ("cut", ErrorClass::Outage),
+            ("err401", ErrorClass::SignIn),
+            ("err429", ErrorClass::RateLimit),
+            ("err500", ErrorClass::Outage),
         ],
     ),
 ];
@@ -122,16 +122,16 @@ fn only_the_true_successes_are_done() {
 #[test]
 fn rate_limits_outages_and_lost_sign_ins_cost_no_attempt() {
     for (client, pauses) in PAUSES {
-        let paused: Vec<(String, Trouble)> = all(client)
+        let paused: Vec<(String, ErrorClass)> = all(client)
             .into_iter()
             .filter_map(|run| match run.played().1.verdict {
-                AgentVerdict::Paused { trouble, .. } => Some((run.name, trouble)),
+                AgentVerdict::Paused { class, .. } => Some((run.name, class)),
                 _ => None,
             })
             .collect();
-        let expected: Vec<(String, Trouble)> = pauses
+        let expected: Vec<(String, ErrorClass)> = pauses
             .iter()
-            .map(|(name, trouble)| ((*name).to_owned(), *trouble))
+            .map(|(name, class)| ((*name).to_owned(), *class))
             .collect();
         assert_eq!(paused, expected, "{client}");
     }
@@ -214,16 +214,16 @@ fn a_success_with_another_exit_code_is_none() {
 fn gemini_that_waits_for_its_quota_is_paused_when_it_is_stopped() {
     let run = one("gemini", "err429");
     let begun = one("gemini", "hang_sigterm");
-    for (stderr, trouble) in [
-        (run.stderr, Trouble::RateLimit),
-        (one("gemini", "err500").stderr, Trouble::Outage),
+    for (stderr, class) in [
+        (run.stderr, ErrorClass::RateLimit),
+        (one("gemini", "err500").stderr, ErrorClass::Outage),
     ] {
         // The last lines before it gives up.
         let until = stderr.find("Attempt 10").unwrap();
         let ending = begun.ending().stopped(Stopped::Silent);
         let (_, outcome) = read(begun.reader(), &begun.stdout, ending, &stderr[..until]);
         match outcome.verdict {
-            AgentVerdict::Paused { trouble: found, .. } => assert_eq!(found, trouble),
+            AgentVerdict::Paused { class: found, .. } => assert_eq!(found, class),
             other => panic!("{other:?}"),
         }
     }
@@ -244,7 +244,7 @@ fn claude_that_tries_again_without_end_is_paused_when_it_is_stopped() {
         matches!(
             outcome.verdict,
             AgentVerdict::Paused {
-                trouble: Trouble::RateLimit,
+                class: ErrorClass::RateLimit,
                 ..
             }
         ),

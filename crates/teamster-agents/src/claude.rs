@@ -23,11 +23,11 @@ use crate::driver::{
     MessageRoute, OutputReader, PermissionReply, QuestionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER,
     as_plain_text,
 };
-use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
+use crate::error_class;
+use crate::event::{AgentEvent, AgentSpending, ErrorClass, PermissionDecision, Usage};
 use crate::limit;
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::text::{LONGEST_TEXT, clip, count, object, one_line, text, tool_detail};
-use crate::trouble;
 use mail::MailDelivery;
 use requests::Requests;
 
@@ -111,7 +111,7 @@ impl Driver for ClaudeDriver {
         }
         let mut launch = Launch::of_client(job, program, args, &SECRETS);
         if let Some(tools) = &job.tools {
-            let patience = tools.client_patience().as_millis().to_string();
+            let patience = tools.client_timeout().as_millis().to_string();
             let patience = ("MCP_TOOL_TIMEOUT".into(), patience.into());
             launch.set.push(patience);
         }
@@ -236,12 +236,12 @@ impl ClaudeReader {
                 let status = value.get("error_status").and_then(Value::as_u64);
                 let word = text(value, "error").unwrap_or("unknown");
                 // Without a status there was no response at all.
-                let trouble = status.map_or(Trouble::Outage, trouble::of_status);
+                let class = status.map_or(ErrorClass::Outage, error_class::classify_status);
                 let message = match status {
                     Some(status) => format!("the model's server answers {status} ({word})"),
                     None => format!("the model's server does not answer ({word})"),
                 };
-                vec![self.outcome.error(trouble, &message, true)]
+                vec![self.outcome.error(class, &message, true)]
             }
             Some("permission_denied") => vec![AgentEvent::PermissionAsked {
                 request: text(value, "tool_use_id").unwrap_or_default().to_owned(),
@@ -266,8 +266,8 @@ impl ClaudeReader {
                 .collect();
             let status = value.get("api_error_status").and_then(Value::as_u64);
             let said = said.join("\n");
-            let trouble = api_trouble(status, &said);
-            return vec![self.outcome.error(trouble, &said, false)];
+            let class = api_trouble(status, &said);
+            return vec![self.outcome.error(class, &said, false)];
         }
         self.outcome.note_progress();
         let mut events = Vec::new();
@@ -385,7 +385,7 @@ impl ClaudeReader {
         {
             if value.get("num_turns").and_then(Value::as_u64) == Some(0) {
                 return TerminalEvent::Failure {
-                    trouble: Trouble::Task,
+                    class: ErrorClass::Task,
                     reason: format!("no model was asked, the client answered by itself: {said}"),
                 };
             }
@@ -418,16 +418,16 @@ impl ClaudeReader {
         if why.starts_with("aborted") {
             "the turn was interrupted".clone_into(&mut reason);
         }
-        let trouble = if why == "api_error" || status.is_some() {
+        let class = if why == "api_error" || status.is_some() {
             api_trouble(status, &reason)
         } else {
-            self.outcome.trouble().unwrap_or(Trouble::Task)
+            self.outcome.class().unwrap_or(ErrorClass::Task)
         };
         // The client's own words for an incomplete response do not help a person.
-        if trouble.pauses() && (reason.is_empty() || reason.starts_with("[ede_diagnostic]")) {
+        if class.pauses() && (reason.is_empty() || reason.starts_with("[ede_diagnostic]")) {
             "the model's server gave no whole answer".clone_into(&mut reason);
         }
-        TerminalEvent::Failure { trouble, reason }
+        TerminalEvent::Failure { class, reason }
     }
 
     fn spent(&self) -> AgentSpending {
@@ -457,7 +457,7 @@ impl OutputReader for ClaudeReader {
             "system" => self.system(&value),
             "assistant" => {
                 let is_own = value.get("parent_tool_use_id").is_none_or(Value::is_null);
-                let replies = is_own.then(|| self.mail.agent_goes_on()).flatten();
+                let replies = is_own.then(|| self.mail.note_progress()).flatten();
                 return LineEffects {
                     events: self.assistant(&value, is_own),
                     replies: replies.into_iter().collect(),
@@ -467,7 +467,7 @@ impl OutputReader for ClaudeReader {
             "user" => {
                 return LineEffects {
                     events: self.user(&value),
-                    taken: self.mail.shown_again(&value).into_iter().collect(),
+                    taken: self.mail.replayed_delivery(&value).into_iter().collect(),
                     ..LineEffects::default()
                 };
             }
@@ -524,10 +524,10 @@ impl OutputReader for ClaudeReader {
     }
 }
 
-fn api_trouble(status: Option<u64>, message: &str) -> Trouble {
-    match status.map(trouble::of_status) {
-        None | Some(Trouble::Task) => trouble::of_message(message),
-        Some(trouble) => trouble,
+fn api_trouble(status: Option<u64>, message: &str) -> ErrorClass {
+    match status.map(error_class::classify_status) {
+        None | Some(ErrorClass::Task) => error_class::classify_message(message),
+        Some(class) => class,
     }
 }
 

@@ -11,6 +11,7 @@
 //! for every lost connection that it then restores; a command that the sandbox refuses leaves no item at all.
 
 mod app_server;
+mod approvals;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -23,11 +24,11 @@ use crate::driver::{
     AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OutputReader,
     SERVE_TOOLS, SOCKET, SoftSignal, TOOL_SERVER,
 };
+use crate::error_class;
 use crate::event::{AgentEvent, AgentSpending, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::permission::Rule;
 use crate::text::{LONGEST_TEXT, clip, count, last_line, one_line, text};
-use crate::trouble;
 use app_server::AppServerReader;
 
 /// The driver of Codex.
@@ -185,7 +186,7 @@ pub(crate) fn own_server(job: &Job<'_>, tools: &AgentTools<'_>) -> String {
          default_tools_approval_mode=\"approve\",tool_timeout_sec={}}}",
         text(job.teamster),
         text(tools.socket),
-        tools.client_patience().as_secs()
+        tools.client_timeout().as_secs()
     )
 }
 
@@ -228,18 +229,21 @@ impl CodexReader {
     fn failed(&mut self, value: &Value) -> Vec<AgentEvent> {
         let message = value.pointer("/error/message").and_then(Value::as_str);
         let message = message.unwrap_or("the turn failed");
-        let (trouble, reason) = (trouble::of_message(message), plain(message));
+        let (class, reason) = (error_class::classify_message(message), plain(message));
         vec![
             self.outcome
-                .finish(TerminalEvent::Failure { trouble, reason }),
+                .finish(TerminalEvent::Failure { class, reason }),
         ]
     }
 
     fn error(&mut self, value: &Value) -> AgentEvent {
         let message = text(value, "message").unwrap_or("error");
         let retrying = message.starts_with("Reconnecting");
-        self.outcome
-            .error(trouble::of_message(message), &plain(message), retrying)
+        self.outcome.error(
+            error_class::classify_message(message),
+            &plain(message),
+            retrying,
+        )
     }
 
     fn item(&mut self, value: &Value, is_whole: bool) -> Vec<AgentEvent> {

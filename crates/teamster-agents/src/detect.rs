@@ -12,13 +12,13 @@ use crate::codex::CodexProtocol;
 use crate::driver::CannotLaunch;
 
 /// Known clients without a driver.
-const OTHERS: [&str; 2] = ["opencode", "qwen"];
+const OTHER_CLIENTS: [&str; 2] = ["opencode", "qwen"];
 
 /// The oldest Codex that is run with its app-server. Since 0.99 it accepts messages in the middle of a turn; 0.144.1 and
 /// 0.166.0 were tested.
 const OLDEST_APP_SERVER: (u32, u32) = (0, 144);
 /// How long Codex may take to report its version before a launch.
-const VERSION_PATIENCE: Duration = Duration::from_secs(5);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The oldest Node that runs Gemini.
 const OLDEST_NODE: u32 = 20;
@@ -68,7 +68,7 @@ pub fn how_to_install(name: &str) -> Option<&'static str> {
 /// `patience`.
 pub fn clients(path: &OsStr, patience: Duration) -> Vec<InstalledClient> {
     let with_driver = Client::names().map(|name| (name, true));
-    let names = with_driver.chain(OTHERS.iter().map(|name| (*name, false)));
+    let names = with_driver.chain(OTHER_CLIENTS.iter().map(|name| (*name, false)));
     thread::scope(|scope| {
         let asked: Vec<_> = names
             .map(|(name, driver)| scope.spawn(move || look(path, name, driver, patience)))
@@ -90,7 +90,7 @@ pub fn found(path: &OsStr) -> Vec<String> {
 
 /// Returns every name that [`clients`] looks for.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    Client::names().chain(OTHERS)
+    Client::names().chain(OTHER_CLIENTS)
 }
 
 fn look(
@@ -165,7 +165,7 @@ fn node_is_missing(path: &OsStr, patience: Duration) -> Option<String> {
 /// Returns the protocol for a Codex by its version. A Codex that does not report its version uses the protocol that every
 /// version has.
 pub(crate) fn codex_protocol(program: &Path) -> CodexProtocol {
-    let version = version_of(program, "codex", VERSION_PATIENCE).ok();
+    let version = version_of(program, "codex", VERSION_TIMEOUT).ok();
     match version.as_deref().and_then(codex_version) {
         Some(version) if version >= OLDEST_APP_SERVER => CodexProtocol::AppServer,
         _ => CodexProtocol::Exec,

@@ -212,8 +212,8 @@ pub struct AgentTools<'a> {
 
 impl AgentTools<'_> {
     /// Returns the client's timeout for a tool: slightly longer than the tool itself waits.
-    pub(crate) fn client_patience(&self) -> Duration {
-        self.patience.saturating_add(MOMENT)
+    pub(crate) fn client_timeout(&self) -> Duration {
+        self.patience.saturating_add(CLIENT_GRACE)
     }
 }
 
@@ -224,7 +224,7 @@ pub(crate) const SERVE_TOOLS: &str = "mcp";
 /// The variable with the path of the bridge's socket.
 pub(crate) const SOCKET: &str = "TEAMSTER_SOCKET";
 /// How much longer than a tool its client waits.
-const MOMENT: Duration = Duration::from_secs(30);
+const CLIENT_GRACE: Duration = Duration::from_secs(30);
 
 /// A session of the client to resume.
 #[derive(Clone, Copy, Debug)]

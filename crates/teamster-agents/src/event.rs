@@ -78,7 +78,7 @@ pub enum AgentEvent {
         /// The error in the client's words.
         message: String,
         /// The kind of the error.
-        trouble: Trouble,
+        class: ErrorClass,
         /// Whether the client retries by itself, so that the error is not final.
         retrying: bool,
     },
@@ -178,7 +178,7 @@ pub enum PermissionDecision {
 /// The kind of an error, which decides whether it counts as a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Trouble {
+pub enum ErrorClass {
     /// Too many requests, or a quota is used up.
     RateLimit,
     /// The model's server or the connection to it does not work.
@@ -189,7 +189,7 @@ pub enum Trouble {
     Task,
 }
 
-impl Trouble {
+impl ErrorClass {
     /// Returns whether the error would have hit any task: then the worker waits, and no failed attempt is counted.
     pub fn pauses(self) -> bool {
         self != Self::Task

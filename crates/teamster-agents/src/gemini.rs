@@ -15,11 +15,11 @@ use crate::driver::{
     AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OutputReader,
     SERVE_TOOLS, SOCKET, SoftSignal, TOOL_SERVER,
 };
-use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
+use crate::error_class;
+use crate::event::{AgentEvent, AgentSpending, ErrorClass, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, Exit, OutcomeBuilder, Stopped, TerminalEvent};
 use crate::permission::Rule;
 use crate::text::{LONGEST_TEXT, clip, count, last_line, last_lines, one_line, text, tool_detail};
-use crate::trouble;
 
 /// The driver of Gemini CLI.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,7 +114,7 @@ fn home_with_tools(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option
         "command": job.teamster.to_string_lossy(),
         "args": [SERVE_TOOLS],
         "env": { SOCKET: tools.socket.to_string_lossy() },
-        "timeout": u64::try_from(tools.client_patience().as_millis()).unwrap_or(u64::MAX),
+        "timeout": u64::try_from(tools.client_timeout().as_millis()).unwrap_or(u64::MAX),
         // Calls of its tools need no approval.
         "trust": true,
     });
@@ -221,7 +221,7 @@ impl GeminiReader {
         }
         self.error = Some(message.to_owned());
         self.outcome
-            .error(trouble::of_message(message), message, false)
+            .error(error_class::classify_message(message), message, false)
     }
 
     fn result(&mut self, value: &Value) -> Vec<AgentEvent> {
@@ -237,7 +237,7 @@ impl GeminiReader {
                 .or(self.error.as_deref())
                 .unwrap_or("the turn failed");
             TerminalEvent::Failure {
-                trouble: trouble::of_message(reason),
+                class: error_class::classify_message(reason),
                 reason: reason.to_owned(),
             }
         };
@@ -252,7 +252,7 @@ impl GeminiReader {
         match ending.exit {
             Exit::Code(SIGN_IN) => self.outcome.stand_in(|| {
                 Some(TerminalEvent::Failure {
-                    trouble: Trouble::SignIn,
+                    class: ErrorClass::SignIn,
                     reason: format!("Gemini is not signed in: {}", last_lines(stderr, 3)),
                 })
             }),
@@ -266,11 +266,11 @@ impl GeminiReader {
         let tried = stderr.lines().rfind(|line| line.starts_with("Attempt "));
         let waited = matches!(ending.stopped, Some(Stopped::Silent | Stopped::Late));
         if let (true, Some(tried)) = (waited && !self.outcome.is_finished(), tried) {
-            let trouble = match trouble::status_in(tried) {
-                Some(status) => trouble::of_status(status),
-                None => trouble::of_message(tried),
+            let class = match error_class::status_in(tried) {
+                Some(status) => error_class::classify_status(status),
+                None => error_class::classify_message(tried),
             };
-            self.outcome.error(trouble, &one_line(tried), true);
+            self.outcome.error(class, &one_line(tried), true);
         }
     }
 }

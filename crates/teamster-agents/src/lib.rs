@@ -30,7 +30,7 @@
 //! in the settings, is enough. For a client whose output is to be parsed, `gemini.rs` is the smallest complete example:
 //! 1. In a file of its own, implement [`Driver`] (what to start, how it is asked to exit) and [`OutputReader`] (its lines to
 //!    [`AgentEvent`]s). Keep an `OutcomeBuilder` in the reader and notify it of the start, of errors and of the terminal
-//!    event; `trouble` classifies errors of the model's server, `text` shortens long texts.
+//!    event; `error_class` classifies errors of the model's server, `text` shortens long texts.
 //! 2. Add it to [`ProviderKind`] and its driver to [`Provider::driver`], its names and how to install it to [`CLIENTS`], its
 //!    credentials to [`CREDENTIALS`], and what its workers can do to `teamster_types::routing`. Code that chooses a client,
 //!    a leader or a reviewer uses [`CLIENTS`]. If [`detect`] lists the client among those without a driver, remove it there.
@@ -54,6 +54,7 @@ mod codex;
 mod command;
 pub mod detect;
 mod driver;
+mod error_class;
 mod event;
 mod gemini;
 mod limit;
@@ -62,7 +63,6 @@ mod permission;
 mod provider;
 pub mod scripted;
 mod text;
-mod trouble;
 
 pub use claude::ClaudeDriver;
 pub use client::{CLIENTS, Client};
@@ -73,7 +73,7 @@ pub use driver::{
     LineEffects, MessageRoute, OUTER_SESSION_VARS, OutputReader, PermissionReply, QuestionReply,
     ResumeSession, SoftSignal,
 };
-pub use event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
+pub use event::{AgentEvent, AgentSpending, ErrorClass, PermissionDecision, Usage};
 pub use gemini::GeminiDriver;
 pub use limit::ReachedLimit;
 pub use outcome::{AgentEnd, AgentOutcome, AgentVerdict, Exit, Stopped};

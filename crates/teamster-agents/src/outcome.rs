@@ -1,6 +1,6 @@
 //! How a run of a client ended, and how the verdict is derived from it, by one rule for every client.
 
-use crate::event::{AgentEvent, AgentSpending, Trouble};
+use crate::event::{AgentEvent, AgentSpending, ErrorClass};
 use crate::limit::ReachedLimit;
 use crate::text::{describe_exit, last_line, reason, summary};
 
@@ -92,8 +92,8 @@ pub enum AgentVerdict {
     },
     /// An error that would have hit any task. The worker waits, and no failed attempt is counted.
     Paused {
-        /// The kind of the error, never [`Trouble::Task`].
-        trouble: Trouble,
+        /// The kind of the error, never [`ErrorClass::Task`].
+        class: ErrorClass,
         /// The error in the client's words.
         reason: String,
     },
@@ -120,7 +120,7 @@ pub(crate) struct OutcomeBuilder {
     session: Option<String>,
     end: Option<TerminalEvent>,
     /// The last error since the agent last made progress.
-    trouble: Option<(Trouble, String)>,
+    class: Option<(ErrorClass, String)>,
     /// The limit that is reached, by the client's latest report.
     limit: Option<ReachedLimit>,
 }
@@ -131,7 +131,7 @@ pub(crate) enum TerminalEvent {
     /// The client reports that the work is done.
     Success { summary: String },
     /// The client reports that the work is not done.
-    Failure { trouble: Trouble, reason: String },
+    Failure { class: ErrorClass, reason: String },
     /// The session to resume does not exist.
     SessionGone { reason: String },
 }
@@ -156,16 +156,16 @@ impl OutcomeBuilder {
 
     /// Notes that the agent made progress, so an earlier error is resolved.
     pub(crate) fn note_progress(&mut self) {
-        self.trouble = None;
+        self.class = None;
     }
 
     /// Notes an error, and returns its event.
-    pub(crate) fn error(&mut self, trouble: Trouble, message: &str, retrying: bool) -> AgentEvent {
+    pub(crate) fn error(&mut self, class: ErrorClass, message: &str, retrying: bool) -> AgentEvent {
         let message = reason(message);
-        self.trouble = Some((trouble, message.clone()));
+        self.class = Some((class, message.clone()));
         AgentEvent::Error {
             message,
-            trouble,
+            class,
             retrying,
         }
     }
@@ -181,8 +181,8 @@ impl OutcomeBuilder {
     }
 
     /// Returns the kind of the last unresolved error.
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
-        self.trouble.as_ref().map(|(trouble, _)| *trouble)
+    pub(crate) fn class(&self) -> Option<ErrorClass> {
+        self.class.as_ref().map(|(class, _)| *class)
     }
 
     /// Notes that a new turn begins, so an earlier terminal event no longer counts.
@@ -227,11 +227,11 @@ impl OutcomeBuilder {
         stderr: &str,
         spent: AgentSpending,
     ) -> AgentOutcome {
-        let verdict = judge(self.end, self.trouble, ending, stderr);
+        let verdict = judge(self.end, self.class, ending, stderr);
         let is_limited = matches!(
             verdict,
             AgentVerdict::Paused {
-                trouble: Trouble::RateLimit,
+                class: ErrorClass::RateLimit,
                 ..
             }
         );
@@ -247,7 +247,7 @@ impl OutcomeBuilder {
 
 fn judge(
     end: Option<TerminalEvent>,
-    trouble: Option<(Trouble, String)>,
+    class: Option<(ErrorClass, String)>,
     ending: AgentEnd,
     stderr: &str,
 ) -> AgentVerdict {
@@ -268,39 +268,39 @@ fn judge(
                 Stopped::Silent => "it sent no event for too long and was stopped",
                 _ => "it exceeded the time limit of a task and was stopped",
             };
-            return match trouble {
-                Some((trouble, message)) => failed_by(trouble, &format!("{message} ({what})")),
-                None => failed_by(Trouble::Task, &with_last_words(what.to_owned())),
+            return match class {
+                Some((class, message)) => failed_by(class, &format!("{message} ({what})")),
+                None => failed_by(ErrorClass::Task, &with_last_words(what.to_owned())),
             };
         }
         None => {}
     }
-    match (end, trouble) {
-        (Some(TerminalEvent::Failure { trouble, reason }), _) => failed_by(trouble, &reason),
+    match (end, class) {
+        (Some(TerminalEvent::Failure { class, reason }), _) => failed_by(class, &reason),
         (Some(TerminalEvent::SessionGone { reason: why }), _) => AgentVerdict::SessionGone {
             reason: reason(&why),
         },
         (Some(TerminalEvent::Success { .. }), _) => failed_by(
-            Trouble::Task,
+            ErrorClass::Task,
             &with_last_words(format!(
                 "it reported success, but did not end cleanly ({how})"
             )),
         ),
         // A client that gives up exits with a code; a client that was killed did not give up.
-        (None, Some((trouble, message))) if matches!(ending.exit, Exit::Code(_)) => {
-            failed_by(trouble, &format!("{message} ({how})"))
+        (None, Some((class, message))) if matches!(ending.exit, Exit::Code(_)) => {
+            failed_by(class, &format!("{message} ({how})"))
         }
         (None, _) => failed_by(
-            Trouble::Task,
+            ErrorClass::Task,
             &with_last_words(format!("it ended without a result ({how})")),
         ),
     }
 }
 
-fn failed_by(trouble: Trouble, why: &str) -> AgentVerdict {
+fn failed_by(class: ErrorClass, why: &str) -> AgentVerdict {
     let reason = reason(why);
-    if trouble.pauses() {
-        AgentVerdict::Paused { trouble, reason }
+    if class.pauses() {
+        AgentVerdict::Paused { class, reason }
     } else {
         AgentVerdict::Failed { reason }
     }

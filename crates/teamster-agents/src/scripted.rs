@@ -17,7 +17,7 @@ use crate::driver::{
     AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
     OutputReader, SoftSignal, task_variables,
 };
-use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
+use crate::event::{AgentEvent, AgentSpending, ErrorClass, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::text::{LONGEST_TEXT, clip, one_line, text};
 
@@ -105,9 +105,9 @@ impl ScriptedReader {
     }
 
     fn failed(&mut self, value: &Value) -> AgentEvent {
-        let trouble = value.get("trouble").cloned().unwrap_or_default();
+        let class = value.get("trouble").cloned().unwrap_or_default();
         self.outcome.finish(TerminalEvent::Failure {
-            trouble: serde_json::from_value(trouble).unwrap_or(Trouble::Task),
+            class: serde_json::from_value(class).unwrap_or(ErrorClass::Task),
             reason: text(value, "reason").unwrap_or("it failed").to_owned(),
         })
     }

@@ -89,7 +89,7 @@ pub(crate) fn reason(text: &str) -> String {
 
 /// Returns the arguments of a tool in one line: the most informative field, or else all of them.
 pub(crate) fn tool_detail(input: &Value) -> String {
-    const TELLING: [&str; 9] = [
+    const INFORMATIVE_FIELDS: [&str; 9] = [
         "command",
         "file_path",
         "notebook_path",
@@ -100,7 +100,7 @@ pub(crate) fn tool_detail(input: &Value) -> String {
         "subject",
         "description",
     ];
-    TELLING
+    INFORMATIVE_FIELDS
         .iter()
         .find_map(|key| text(input, key))
         .map_or_else(|| one_line(&input.to_string()), one_line)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use teamster_journal::payload::{ProposedTask, QuestionAnswered, QuestionId, QuestionKind};
-use teamster_journal::{EventActor, EventKind, NewEvent, Question, QuestionFate};
+use teamster_journal::{EventActor, EventKind, NewEvent, Question, QuestionStatus};
 use teamster_store::{AcceptedProposal, Kind, PlannedTask, StoreError, TeamChanges};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::text::shown_line;
@@ -120,7 +120,7 @@ fn accept(
         ..TeamChanges::default()
     };
     let made = change(app, team, &question, &changes)?;
-    let Some(QuestionFate::Answered { answer, .. }) = fate(app, team, question.id)? else {
+    let Some(QuestionStatus::Answered { answer, .. }) = fate(app, team, question.id)? else {
         return Err(unknown(question.id, team));
     };
     Ok(AnsweredQuestion {
@@ -147,7 +147,7 @@ fn late(app: &App, team: &TeamName, id: QuestionId, error: StoreError) -> Result
         return Ok(error.into());
     }
     Ok(match fate(app, team, id)? {
-        Some(QuestionFate::Open) => error.into(),
+        Some(QuestionStatus::Open) => error.into(),
         Some(fate) => is_over(id, &fate),
         None => unknown(id, team),
     })
@@ -160,16 +160,16 @@ pub fn answer_block(app: &App, team: &TeamName, task: &TaskId, text: &str) -> Re
     Ok(store.unblock(team, &app.actor.recorded_as(), task, text)?)
 }
 
-fn fate(app: &App, team: &TeamName, id: QuestionId) -> Result<Option<QuestionFate>> {
+fn fate(app: &App, team: &TeamName, id: QuestionId) -> Result<Option<QuestionStatus>> {
     let found = questions::find(app.read()?, team, id.seq())?;
-    Ok(found.map(|question| question.fate))
+    Ok(found.map(|question| question.state))
 }
 
 /// Returns an open question, or an error that describes its state.
 fn open_question(app: &App, team: &TeamName, id: QuestionId) -> Result<Question> {
     match questions::find(app.read()?, team, id.seq())? {
         Some(question) if question.is_open() => Ok(question),
-        Some(question) => Err(is_over(id, &question.fate)),
+        Some(question) => Err(is_over(id, &question.state)),
         None => Err(unknown(id, team)),
     }
 }
@@ -179,13 +179,13 @@ fn unknown(id: QuestionId, team: &TeamName) -> AppError {
         .hint("`teamster status` lists the open ones")
 }
 
-fn is_over(id: QuestionId, fate: &QuestionFate) -> AppError {
-    let what = match fate {
-        QuestionFate::Answered { by, answer, .. } => {
+fn is_over(id: QuestionId, state: &QuestionStatus) -> AppError {
+    let what = match state {
+        QuestionStatus::Answered { by, answer, .. } => {
             format!("{by} answered first: {}", shown_line(answer, SHOWN))
         }
-        QuestionFate::Expired { reason, .. } => shown_line(reason.as_str(), SHOWN),
-        QuestionFate::Open => "it is open".to_owned(),
+        QuestionStatus::Expired { reason, .. } => shown_line(reason.as_str(), SHOWN),
+        QuestionStatus::Open => "it is open".to_owned(),
     };
     AppError::new(
         ErrorKind::Conflict,
@@ -227,7 +227,7 @@ fn unblock(app: &App, team: &TeamName, answered: &AnsweredQuestion) -> Result<bo
             tracing::debug!("task {task} does not wait for the answer: {error}");
             // Another answer came first, or the question was asked without blocking the task.
             match fate(app, team, question.id)? {
-                Some(QuestionFate::Open) => Ok(false),
+                Some(QuestionStatus::Open) => Ok(false),
                 Some(fate) => Err(is_over(question.id, &fate)),
                 None => Err(unknown(question.id, team)),
             }

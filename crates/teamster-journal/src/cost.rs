@@ -15,7 +15,7 @@ use crate::event::Event;
 use crate::kind::EventKind;
 use crate::payload::UsageReported;
 
-pub use budget::Exceeded;
+pub use budget::LimitReached;
 
 /// An amount of money in billionths of a US dollar. Integer sums do not depend on the order of addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,7 +100,7 @@ impl Cost {
     }
 
     /// Returns the cost that a client reported.
-    pub fn told(used: &UsageReported) -> Self {
+    pub fn reported(used: &UsageReported) -> Self {
         let tokens = used.tokens();
         let money = used.usd.and_then(Money::from_usd);
         Self {
@@ -161,11 +161,11 @@ pub struct Costs {
     /// The cost of each task, summed over all attempts.
     pub tasks: BTreeMap<TaskId, Cost>,
     /// What clients reported, in total.
-    pub reported: Reported,
+    pub reported: ReportedCost,
     /// What clients reported, by worker.
-    pub reported_by_worker: BTreeMap<String, Reported>,
+    pub reported_by_worker: BTreeMap<String, ReportedCost>,
     /// What clients reported, by task; usage outside any task is under `None`.
-    pub reported_by_task: BTreeMap<Option<TaskId>, Reported>,
+    pub reported_by_task: BTreeMap<Option<TaskId>, ReportedCost>,
     /// The tokens that are reserved for running attempts.
     pub reserved_tokens: u64,
     /// Totals over the finished attempts.
@@ -176,14 +176,14 @@ pub struct Costs {
 
 /// The sum of what clients reported. Unreported usage is not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Reported {
+pub struct ReportedCost {
     /// The sum.
     pub cost: Cost,
     /// The number of usage reports.
     pub reports: u64,
 }
 
-impl Reported {
+impl ReportedCost {
     fn add(&mut self, cost: Cost) {
         self.cost = self.cost.plus(cost);
         self.reports += 1;
@@ -222,7 +222,7 @@ impl Costs {
     /// Applies one event. Events that are unrelated to cost are ignored.
     pub fn apply(&mut self, event: &Event, what: &EventKind) {
         if let EventKind::Usage(used) = what {
-            let cost = Cost::told(used);
+            let cost = Cost::reported(used);
             self.reported.add(cost);
             let by_worker = &mut self.reported_by_worker;
             by_worker

@@ -10,11 +10,11 @@ use teamster_types::json::Object;
 
 use crate::payload::{
     AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult,
-    CheckStarted, CursorMoved, FilesRecorded, FindingAdded, GateDecided, GateOpened, GateShown,
-    HookReceived, JudgeAsked, JudgeFailed, LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken,
-    MalformedMessage, MemberJoined, MemberLeft, MergeAdopted, MergeConflict, MergeLost,
-    MergePredicted, Merged, MessageSent, Nothing, PhaseEntered, PlanAnswered, PlanFailed, PlanMade,
-    PlanProposed, QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded,
+    CheckStarted, CursorMoved, EmptyPayload, FilesRecorded, FindingAdded, GateDecided, GateOpened,
+    GateShown, HookReceived, JudgeAsked, JudgeFailed, LeaderActed, LeaderAsked, LeaderFailed,
+    LeaderWoken, MalformedMessage, MemberJoined, MemberLeft, MergeAdopted, MergeConflict,
+    MergeLost, MergePredicted, Merged, MessageSent, PhaseEntered, PlanAnswered, PlanFailed,
+    PlanMade, PlanProposed, QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded,
     RefsRecorded, ReviewFailed, ReviewFinished, ReviewSkipped, ReviewStarted, RunFinished,
     RunStarted, RunStopRequested, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
     WorkerLaunchFailed, WorkerPaused, WorkerProgress, WorkerQuarantined, WorkerRestarted,
@@ -24,12 +24,12 @@ use crate::payload::{
 
 /// An event that this version cannot parse, as it stands in the journal. Only parsing creates one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unread {
+pub struct UnparsedEvent {
     name: String,
     data: Object,
 }
 
-impl Unread {
+impl UnparsedEvent {
     fn new(name: &str, data: &Object) -> Self {
         Self {
             name: name.to_owned(),
@@ -62,7 +62,7 @@ macro_rules! kinds {
         pub enum EventKind {
             $($(#[doc = $doc])+ $variant($payload),)+
             /// A kind that this version does not know, or a payload that it cannot read, as it stands in the journal.
-            Unknown(Unread),
+            Unknown(UnparsedEvent),
         }
 
         impl EventType {
@@ -104,8 +104,8 @@ macro_rules! kinds {
             pub fn parse(name: &str, data: &Object) -> Self {
                 match name {
                     $($name => read::<$payload>(data)
-                        .map_or_else(|| Self::Unknown(Unread::new(name, data)), Self::$variant),)+
-                    _ => Self::Unknown(Unread::new(name, data)),
+                        .map_or_else(|| Self::Unknown(UnparsedEvent::new(name, data)), Self::$variant),)+
+                    _ => Self::Unknown(UnparsedEvent::new(name, data)),
                 }
             }
 
@@ -124,9 +124,9 @@ kinds! {
     /// A team was made.
     TeamCreated(TeamCreated) = "team.created",
     /// A team was removed.
-    TeamDeleted(Nothing) = "team.deleted",
+    TeamDeleted(EmptyPayload) = "team.deleted",
     /// A removed team was put back.
-    TeamRestored(Nothing) = "team.restored",
+    TeamRestored(EmptyPayload) = "team.restored",
     /// A worker became a member of the team, or its registration changed.
     MemberJoined(MemberJoined) = "member.joined",
     /// A worker is no longer a member.
@@ -351,7 +351,7 @@ impl Payload for MergeLost {}
 impl Payload for MergePredicted {}
 impl Payload for Merged {}
 impl Payload for MessageSent {}
-impl Payload for Nothing {}
+impl Payload for EmptyPayload {}
 impl Payload for PhaseEntered {}
 impl Payload for PlanFailed {}
 impl Payload for PlanMade {}

@@ -29,12 +29,14 @@ pub mod contract;
 pub mod cost;
 mod event;
 mod kind;
+mod leader_state;
 pub mod payload;
 mod permissions;
 mod planning;
 mod questions;
 mod run_history;
 mod run_state;
+mod task_failures;
 mod team_state;
 
 pub use actor::EventActor;
@@ -44,17 +46,19 @@ pub use collaboration::{
     WakeRecord,
 };
 pub use event::{Event, LINE_LIMIT, NewEvent, family};
-pub use kind::{EventKind, EventType, Unread};
+pub use kind::{EventKind, EventType, UnparsedEvent};
+pub use leader_state::LeaderState;
 pub use permissions::PermissionHistory;
 pub use planning::{PlanProposal, PlanReply, Planning};
-pub use questions::{Question, QuestionFate, Questions};
+pub use questions::{Question, QuestionStatus, Questions};
 pub use run_history::{
     CheckRecord, DecisionRecord, GateRecord, MergeRecord, MergeStanding, RunHistory, StageRecord,
 };
 pub use run_state::{
-    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, PhaseEntry, RepeatedFailure,
-    ReviewOutcome, ReviewState, RunState, StageEntry, on_candidate,
+    FinishedRun, Gate, GateDecision, HOST, ON_BASE, PhaseEntry, ReviewOutcome, ReviewState,
+    RunState, StageEntry, on_candidate,
 };
+pub use task_failures::{RepeatedFailure, TaskFailures};
 pub use team_state::{
     Mark, PermissionRequest, Span, SpanEnd, TaskHistory, TeamState, WorkerPhase, WorkerState,
 };

@@ -20,7 +20,7 @@ const MOST_QUESTIONS: usize = 1_000;
 
 /// The state of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum QuestionFate {
+pub enum QuestionStatus {
     /// It waits for an answer.
     Open,
     /// It was answered.
@@ -67,13 +67,13 @@ pub struct Question {
     /// The proposed task.
     pub proposal: Option<ProposedTask>,
     /// Its state.
-    pub fate: QuestionFate,
+    pub state: QuestionStatus,
 }
 
 impl Question {
     /// Returns whether it waits for an answer.
     pub fn is_open(&self) -> bool {
-        self.fate == QuestionFate::Open
+        self.state == QuestionStatus::Open
     }
 
     /// Returns whether a worker is waiting for its answer.
@@ -83,8 +83,8 @@ impl Question {
 
     /// Returns the answer, if it has one that counts.
     pub fn answer(&self) -> Option<&str> {
-        match &self.fate {
-            QuestionFate::Answered { answer, .. } => Some(answer),
+        match &self.state {
+            QuestionStatus::Answered { answer, .. } => Some(answer),
             _ => None,
         }
     }
@@ -142,7 +142,7 @@ impl Questions {
             }
             EventKind::QuestionAnswered(answered) => {
                 let question = self.still_open(answered.question)?;
-                question.fate = QuestionFate::Answered {
+                question.state = QuestionStatus::Answered {
                     seq: event.seq,
                     at: event.ts,
                     by: event.actor.clone(),
@@ -152,7 +152,7 @@ impl Questions {
             }
             EventKind::QuestionExpired(expired) => {
                 let question = self.still_open(expired.question)?;
-                question.fate = QuestionFate::Expired {
+                question.state = QuestionStatus::Expired {
                     seq: event.seq,
                     at: event.ts,
                     reason: Wording::new(expired.reason.as_str(), expired.reason_codes.clone()),
@@ -174,13 +174,13 @@ impl Questions {
                 self.ask(event, &asked)
             }
             EventKind::TaskUnblocked(change) => {
-                let fate = QuestionFate::Answered {
+                let state = QuestionStatus::Answered {
                     seq: event.seq,
                     at: event.ts,
                     by: event.actor.clone(),
                     answer: change.reason.clone().unwrap_or_default(),
                 };
-                self.end_block(event, &fate)?
+                self.end_block(event, &state)?
             }
             EventKind::TaskFailed(_)
             | EventKind::TaskDeleted(_)
@@ -192,12 +192,12 @@ impl Questions {
                     EventKind::TaskDeleted(_) => PhraseCode::QuestionTaskRemoved,
                     _ => PhraseCode::QuestionTaskGoesOn,
                 };
-                let fate = QuestionFate::Expired {
+                let state = QuestionStatus::Expired {
                     seq: event.seq,
                     at: event.ts,
                     reason: reason.into(),
                 };
-                self.end_block(event, &fate)?
+                self.end_block(event, &state)?
             }
             EventKind::RunStarted(run)
             | EventKind::RunResumed(run)
@@ -244,7 +244,7 @@ impl Questions {
             to: asked.to,
             forwarded: None,
             proposal: asked.proposal.clone(),
-            fate: QuestionFate::Open,
+            state: QuestionStatus::Open,
         };
         self.all.insert(id, question);
         self.shorten();
@@ -252,7 +252,7 @@ impl Questions {
     }
 
     /// Ends the question of a blocked task. Returns the last question that this ended.
-    fn end_block(&mut self, event: &Event, fate: &QuestionFate) -> Option<QuestionId> {
+    fn end_block(&mut self, event: &Event, state: &QuestionStatus) -> Option<QuestionId> {
         let mut ended = None;
         for question in self.all.values_mut() {
             if question.is_open()
@@ -260,7 +260,7 @@ impl Questions {
                 && event.task_id.is_some()
                 && question.task == event.task_id
             {
-                question.fate = fate.clone();
+                question.state = state.clone();
                 ended = Some(question.id);
             }
         }
@@ -283,7 +283,7 @@ impl Questions {
     fn expire(&mut self, event: &Event, reason: PhraseCode, is_meant: impl Fn(&Question) -> bool) {
         for question in self.all.values_mut() {
             if question.is_open() && is_meant(question) {
-                question.fate = QuestionFate::Expired {
+                question.state = QuestionStatus::Expired {
                     seq: event.seq,
                     at: event.ts,
                     reason: reason.into(),
@@ -386,8 +386,8 @@ mod tests {
         ]);
         let question = questions.get(QuestionId::at(3)).unwrap();
         assert!(matches!(
-            question.fate,
-            QuestionFate::Expired { seq: 4, .. }
+            question.state,
+            QuestionStatus::Expired { seq: 4, .. }
         ));
     }
 
@@ -511,7 +511,7 @@ mod tests {
         #[test]
         fn fate_of_a_question_never_changes_once_it_has_one(steps in prop::collection::vec((0_u8..5, 1_u64..8), 1..60)) {
             let mut questions = Questions::default();
-            let mut known: BTreeMap<u64, QuestionFate> = BTreeMap::new();
+            let mut known: BTreeMap<u64, QuestionStatus> = BTreeMap::new();
             for (place, (step, about)) in steps.into_iter().enumerate() {
                 let seq = place as u64 + 1;
                 let event = match step {
@@ -525,9 +525,9 @@ mod tests {
                 for question in questions.all() {
                     let seq = question.id.seq();
                     match known.get(&seq) {
-                        Some(fate) => prop_assert_eq!(fate, &question.fate),
+                        Some(state) => prop_assert_eq!(state, &question.state),
                         None if question.is_open() => {}
-                        None => { known.insert(seq, question.fate.clone()); }
+                        None => { known.insert(seq, question.state.clone()); }
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! The state of a run, folded from its journal alone. Every reader of the same events derives the same state, before a
 //! crash and after it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use teamster_types::flow::{FlowKind, Stage};
@@ -12,15 +12,17 @@ use crate::actor::EventActor;
 use crate::cost::Costs;
 use crate::event::Event;
 use crate::kind::{EventKind, EventType};
+use crate::leader_state::LeaderState;
 use crate::payload::{
     CheckResult, CheckVerdict, Checked, DismissedFinding, FindingAdded, GateAnswer, GateDecided,
-    MergeConflict, QuestionKind, ReviewFinding, ReviewFinished, ReviewStarted, RunEnd, RunFinished,
-    RunSpec, RunStarted, RunStopRequested, StopLevel, WakeKind, WakeReason,
+    GateOpened, MergeConflict, QuestionKind, ReviewFinding, ReviewFinished, ReviewStarted, RunEnd,
+    RunFinished, RunSpec, RunStarted, RunStopRequested, StopLevel,
 };
 use crate::permissions::PermissionHistory;
 use crate::planning::{PlanProposal, Planning};
 use crate::questions::{Question, Questions};
 use crate::run_history::RunHistory;
+use crate::task_failures::TaskFailures;
 
 /// The actor of everything that a host does.
 pub const HOST: &EventActor = &EventActor::Lead;
@@ -93,7 +95,7 @@ pub struct GateDecision {
 
 impl GateDecision {
     /// Converts the payload of an event, or returns `None` when this version does not know the answer.
-    pub fn told(event: &GateDecided) -> Option<Self> {
+    pub fn from_event(event: &GateDecided) -> Option<Self> {
         Some(Self {
             gate: event.gate.clone(),
             commit: event.commit.clone(),
@@ -105,7 +107,7 @@ impl GateDecision {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedRun {
     /// The end.
     pub end: RunEnd,
     /// The exit code of the command.
@@ -114,7 +116,7 @@ pub struct Finished {
     pub reason: String,
 }
 
-impl Finished {
+impl FinishedRun {
     /// Returns whether the run used up its fix rounds: without more rounds it would only end the same way again.
     pub fn needs_more_rounds(&self) -> bool {
         self.end == RunEnd::FixRoundsUsedUp
@@ -123,57 +125,6 @@ impl Finished {
     /// Returns whether the run can be resumed.
     pub fn is_resumable(&self) -> bool {
         self.end.is_resumable()
-    }
-}
-
-/// The state of the agent that leads a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeaderState {
-    /// The number of times that it was woken.
-    pub wakes: u32,
-    /// The wake reasons that it has dealt with.
-    pub handled: BTreeSet<WakeReason>,
-    /// The reasons of the wake that is in progress, or that a killed host abandoned.
-    pub open: Vec<WakeReason>,
-    /// The position of the last event before its last finished turn: all later events are new to it.
-    pub knows_until: u64,
-    /// The position of the event that began the current turn.
-    woken_at: u64,
-    /// When the current turn began.
-    woken_since: Option<Time>,
-    /// The total duration of its finished turns.
-    pub thought: Duration,
-    /// The notes that it wrote at the end of a phase of the run's flow, by the subject of the wake reason.
-    pub phase_notes: BTreeMap<String, Vec<String>>,
-    /// The notes that it wrote in its turns, in order.
-    pub notes: Vec<String>,
-    /// The messages of people to it: the position of each event, and the text.
-    pub messages: Vec<(u64, String)>,
-    /// The number of consecutive wakes that failed.
-    pub failures: u32,
-    /// The launch id of a turn that has begun and not ended. The host continues meanwhile, so it is not part of
-    /// [`RunState::under_way`].
-    pub launch: Option<String>,
-}
-
-impl LeaderState {
-    /// Keeps the leader's notes from a wake at the end of a phase.
-    fn note_phases(&mut self, notes: &[String]) {
-        for reason in &self.open {
-            if reason.kind == WakeKind::Phase {
-                self.phase_notes
-                    .insert(reason.about.clone(), notes.to_vec());
-            }
-        }
-    }
-
-    fn turn_ended(&mut self, at: Time) {
-        self.launch = None;
-        if let Some(since) = self.woken_since.take() {
-            self.thought += at.since(since);
-        }
-        self.handled.extend(self.open.drain(..));
-        self.knows_until = self.knows_until.max(self.woken_at);
     }
 }
 
@@ -188,19 +139,6 @@ pub enum ReviewOutcome {
     Failed(Wording),
     /// No reviewer was asked, for this reason.
     Skipped(Wording),
-}
-
-/// The number of consecutive failures of a task for the same reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RepeatedFailure {
-    /// The reason without its numbers, which vary between attempts.
-    kind: String,
-    /// The last reason, as recorded.
-    pub reason: String,
-    /// The number of consecutive failures.
-    pub times: u32,
-    /// The position of the event that recorded the second of them.
-    pub second: u64,
 }
 
 /// The review of one commit.
@@ -253,7 +191,7 @@ pub struct RunState {
     /// How long the previous hosts worked.
     hosted_before: Duration,
     /// The time of the team's last activity, up to which the current host is known to have worked.
-    last_sign: Option<Time>,
+    last_activity: Option<Time>,
     /// The current stage; `None` before the run has begun.
     pub stage: Option<Stage>,
     /// The stage before the run ended.
@@ -293,7 +231,7 @@ pub struct RunState {
     /// A person's request to the current host, from outside its terminal, to stop.
     pub stop_request: Option<RunStopRequested>,
     /// How it ended.
-    pub finished: Option<Finished>,
+    pub finished: Option<FinishedRun>,
     /// The costs so far.
     pub spent: Costs,
     /// Why the judge chose none of the candidate results, if it was asked.
@@ -310,13 +248,6 @@ pub struct RunState {
     pub files: Option<String>,
     /// Tasks that were added or restarted by others than the host since the run began, in this order.
     pub added: Vec<TaskId>,
-    /// Failed or blocked tasks that the leader cancelled in a turn in which it created no other task.
-    pub given_up: Vec<TaskId>,
-    /// Tasks that have failed or were blocked, and have not been completed since.
-    troubled: BTreeSet<TaskId>,
-    /// The troubled tasks that the leader has cancelled in its current turn, and whether it has created a task in that
-    /// turn.
-    cancelling: (Vec<TaskId>, bool),
     /// Findings of workers and the leader that must be fixed before the work lands, with the actor that reported each.
     pub found: Vec<(EventActor, FindingAdded)>,
     /// How its plan came about.
@@ -329,8 +260,8 @@ pub struct RunState {
     pub permissions: PermissionHistory,
     /// The state of the agent that leads the run.
     pub leader: LeaderState,
-    /// The tasks that failed, each with its last reason.
-    pub failures: BTreeMap<TaskId, RepeatedFailure>,
+    /// The tasks that failed, and those that the leader gave up.
+    pub failures: TaskFailures,
     /// The history of the run, for viewers.
     pub history: RunHistory,
 }
@@ -366,9 +297,9 @@ impl RunState {
         self.planning.apply(event, what);
         match what {
             EventKind::RunStarted(started) | EventKind::RunResumed(started) => {
-                self.hosted(event.ts, started);
+                self.note_host(event.ts, started);
             }
-            EventKind::RunOrdered(started) => self.ordered(&started.spec),
+            EventKind::RunOrdered(started) => self.set_spec(&started.spec),
             EventKind::RunStage(entered) => {
                 if let Some(stage) = entered.stage() {
                     self.enter(stage, event.ts, &entered.reason);
@@ -401,36 +332,30 @@ impl RunState {
             EventKind::VerifyPassed(result) => self.check(result, CheckVerdict::Passed),
             EventKind::VerifyFlaky(result) => self.check(result, CheckVerdict::Flaky),
             EventKind::VerifyFailed(result) => self.check(result, result.failure()),
-            EventKind::ReviewStarted(started) => self.review_begun(event.ts, started),
+            EventKind::ReviewStarted(started) => self.begin_review(event.ts, started),
             EventKind::ReviewFinished(finished) => {
                 let outcome = ReviewOutcome::Finished(finished.clone());
-                self.reviewed(event.ts, &finished.commit, &finished.reviewer, outcome);
+                self.set_review(event.ts, &finished.commit, &finished.reviewer, outcome);
             }
             EventKind::ReviewFailed(failed) => {
                 let outcome = ReviewOutcome::Failed(failed.wording());
-                self.reviewed(event.ts, &failed.commit, &failed.reviewer, outcome);
+                self.set_review(event.ts, &failed.commit, &failed.reviewer, outcome);
             }
             EventKind::ReviewSkipped(skipped) => {
                 let outcome = ReviewOutcome::Skipped(skipped.wording());
-                self.reviewed(event.ts, &skipped.commit, "", outcome);
+                self.set_review(event.ts, &skipped.commit, "", outcome);
             }
-            EventKind::ApprovalRequested(opened) => {
-                self.gate = Some(Gate {
-                    id: opened.gate.clone(),
-                    commit: opened.commit.clone(),
-                    verified: opened.verified,
-                });
-                self.answers.clear();
-                self.decision = None;
+            EventKind::ApprovalRequested(opened) => self.ask_at_gate(opened),
+            EventKind::ApprovalAnswered(answer) => {
+                self.answers.extend(GateDecision::from_event(answer));
             }
-            EventKind::ApprovalAnswered(answer) => self.answers.extend(GateDecision::told(answer)),
             EventKind::ApprovalGiven(decided)
             | EventKind::ApprovalRefused(decided)
             | EventKind::ApprovalRevised(decided) => self.decide(decided),
-            EventKind::MergeMerged(merged) => self.moved_to(merged.merge.as_ref()),
-            EventKind::MergeAdopted(adopted) => self.moved_to(adopted.merge.as_ref()),
+            EventKind::MergeMerged(merged) => self.set_head(merged.merge.as_ref()),
+            EventKind::MergeAdopted(adopted) => self.set_head(adopted.merge.as_ref()),
             EventKind::MergeCaughtUp(caught_up) => {
-                self.moved_to(caught_up.merge.as_ref());
+                self.set_head(caught_up.merge.as_ref());
                 self.tip = Some(caught_up.commit.clone());
             }
             EventKind::MergeLost(_) => {
@@ -448,21 +373,49 @@ impl RunState {
             {
                 self.added.extend(event.task_id.clone());
             }
-            _ => self.about_leader(event, what),
+            _ => self.apply_judgement(event, what),
         }
-        self.count_failures(event, what);
-        self.follow_cancelled(event, what);
+        self.leader.apply(event, what, self.begun.is_some());
+        self.failures.apply(event, what);
         self.spent.apply(event, what);
-        self.follow_waiting(event.ts);
-        self.note_sign(event);
+        self.track_waiting(event.ts);
+        self.note_activity(event);
+    }
+
+    /// Opens the gate. Answers and a decision about an earlier opening no longer count.
+    fn ask_at_gate(&mut self, opened: &GateOpened) {
+        self.gate = Some(Gate {
+            id: opened.gate.clone(),
+            commit: opened.commit.clone(),
+            verified: opened.verified,
+        });
+        self.answers.clear();
+        self.decision = None;
+    }
+
+    /// Applies what a judge, a leader or a worker has found out about the work.
+    fn apply_judgement(&mut self, event: &Event, what: &EventKind) {
+        match what {
+            EventKind::JudgeAsked(asked) => self.under_way = Some(asked.launch.clone()),
+            EventKind::JudgeFailed(failed) => {
+                self.under_way = None;
+                let codes = failed.reason_codes.clone();
+                self.judge_failed = Some(Wording::new(failed.reason.as_str(), codes));
+            }
+            EventKind::LeaderActed(acted) => self.dismiss(&acted.dismissed),
+            EventKind::FindingAdded(finding) if finding.severity.needs_fix() => {
+                self.found.push((event.actor.clone(), finding.clone()));
+            }
+            _ => {}
+        }
     }
 
     /// Records when the team was last active. What a person or another program does to a run without a host does not
     /// count as working time.
-    fn note_sign(&mut self, event: &Event) {
+    fn note_activity(&mut self, event: &Event) {
         let is_outside = matches!(event.actor, EventActor::Person | EventActor::Foreign);
         if self.finished.is_none() && !is_outside {
-            self.last_sign = Some(event.ts);
+            self.last_activity = Some(event.ts);
         }
     }
 
@@ -490,7 +443,7 @@ impl RunState {
     }
 
     /// Excludes the time in which the plan waits for a person from the working time.
-    fn follow_waiting(&mut self, at: Time) {
+    fn track_waiting(&mut self, at: Time) {
         let is_planning = matches!(self.stage, Some(Stage::Plan | Stage::Requirements));
         if !is_planning && self.waiting_since.is_none() {
             return;
@@ -509,45 +462,6 @@ impl RunState {
         }
     }
 
-    /// Applies an event about the leader or the judge.
-    fn about_leader(&mut self, event: &Event, what: &EventKind) {
-        match what {
-            EventKind::JudgeAsked(asked) => self.under_way = Some(asked.launch.clone()),
-            EventKind::JudgeFailed(failed) => {
-                self.under_way = None;
-                let codes = failed.reason_codes.clone();
-                self.judge_failed = Some(Wording::new(failed.reason.as_str(), codes));
-            }
-            EventKind::LeaderWoken(woken) => {
-                self.leader.launch = Some(woken.launch.clone());
-                self.leader.wakes = self.leader.wakes.max(woken.wake);
-                self.leader.open.clone_from(&woken.reasons);
-                self.leader.woken_at = event.seq;
-                self.leader.woken_since = Some(event.ts);
-            }
-            EventKind::LeaderActed(acted) => {
-                self.leader.failures = 0;
-                self.leader.notes.extend(acted.notes.iter().cloned());
-                self.leader.note_phases(&acted.notes);
-                self.leader.turn_ended(event.ts);
-                self.dismiss(&acted.dismissed);
-            }
-            EventKind::LeaderFailed(_) => {
-                self.leader.failures += 1;
-                self.leader.turn_ended(event.ts);
-            }
-            EventKind::MessageSent(sent)
-                if event.actor == EventActor::Person
-                    && sent.is_to_lead()
-                    && self.begun.is_some() =>
-            {
-                let message = (event.seq, sent.content.clone());
-                self.leader.messages.push(message);
-            }
-            _ => {}
-        }
-    }
-
     /// Records which findings the leader dismisses.
     fn dismiss(&mut self, dismissed: &[DismissedFinding]) {
         for finding in dismissed {
@@ -559,79 +473,16 @@ impl RunState {
         }
     }
 
-    /// Counts consecutive failures of a task for the same reason.
-    fn count_failures(&mut self, event: &Event, what: &EventKind) {
-        let Some(task) = &event.task_id else {
-            return;
-        };
-        match what {
-            EventKind::TaskFailed(change) => {
-                let reason = change.error.clone().unwrap_or_default();
-                let kind: String = reason.chars().filter(|c| !c.is_ascii_digit()).collect();
-                let known = self.failures.get(task).filter(|known| known.kind == kind);
-                let (times, second) = match known {
-                    Some(known) if known.times > 1 => (known.times + 1, known.second),
-                    Some(known) => (known.times + 1, event.seq),
-                    None => (1, 0),
-                };
-                let failure = RepeatedFailure {
-                    kind,
-                    reason,
-                    times,
-                    second,
-                };
-                self.failures.insert(task.clone(), failure);
-            }
-            EventKind::TaskCompleted(_)
-            | EventKind::TaskRetried(_)
-            | EventKind::TaskDeleted(_)
-            | EventKind::TaskUnblocked(_) => {
-                self.failures.remove(task);
-            }
-            _ => {}
-        }
-    }
-
-    /// Tracks the work that the leader gives up: a troubled task that it cancels without creating another one.
-    fn follow_cancelled(&mut self, event: &Event, what: &EventKind) {
-        let is_leader = event.actor == EventActor::Leader;
-        match (what, &event.task_id) {
-            (EventKind::TaskFailed(_) | EventKind::TaskBlocked(_), Some(task)) => {
-                self.troubled.insert(task.clone());
-            }
-            (EventKind::TaskCompleted(_), Some(task)) => {
-                self.troubled.remove(task);
-            }
-            (EventKind::TaskDeleted(_), Some(task)) => {
-                let was_troubled = self.troubled.remove(task);
-                let cancelled = (was_troubled && is_leader).then(|| task.clone());
-                self.cancelling.0.extend(cancelled);
-            }
-            (EventKind::TaskCreated(_), _) if is_leader => self.cancelling.1 = true,
-            (EventKind::LeaderWoken(_), _) => self.cancelling = (Vec::new(), false),
-            (EventKind::LeaderActed(_), _) => {
-                let (cancelled, has_others) = std::mem::take(&mut self.cancelling);
-                if !has_others {
-                    self.given_up.extend(cancelled);
-                }
-            }
-            (EventKind::FindingAdded(finding), _) if finding.severity.needs_fix() => {
-                self.found.push((event.actor.clone(), finding.clone()));
-            }
-            _ => {}
-        }
-    }
-
-    fn review_begun(&mut self, at: Time, started: &ReviewStarted) {
+    fn begin_review(&mut self, at: Time, started: &ReviewStarted) {
         let commit = &started.commit;
-        self.reviewed(at, commit, &started.reviewer, ReviewOutcome::UnderWay);
+        self.set_review(at, commit, &started.reviewer, ReviewOutcome::UnderWay);
         if let Some(review) = self.reviews.last_mut() {
             review.since.clone_from(&started.since);
         }
         self.under_way = Some(started.launch.clone());
     }
 
-    fn reviewed(&mut self, at: Time, commit: &str, reviewer: &str, outcome: ReviewOutcome) {
+    fn set_review(&mut self, at: Time, commit: &str, reviewer: &str, outcome: ReviewOutcome) {
         self.under_way = None;
         let begun = self.reviews.iter().position(|it| it.commit == commit);
         let since = begun.and_then(|place| self.reviews.remove(place).since);
@@ -655,7 +506,7 @@ impl RunState {
         self.reviews.iter().rev().find_map(ReviewState::finished)
     }
 
-    fn moved_to(&mut self, merge: Option<&String>) {
+    fn set_head(&mut self, merge: Option<&String>) {
         if let Some(merge) = merge {
             self.head = Some(merge.clone());
         }
@@ -693,7 +544,7 @@ impl RunState {
         self.gate.as_ref().filter(|_| !is_closed)
     }
 
-    fn ordered(&mut self, spec: &RunSpec) {
+    fn set_spec(&mut self, spec: &RunSpec) {
         if spec.can_be_run() {
             self.spec = Some(spec.clone());
         }
@@ -724,8 +575,8 @@ impl RunState {
         request.is_some_and(|request| request.cancel)
     }
 
-    fn hosted(&mut self, at: Time, started: &RunStarted) {
-        self.ordered(&started.spec);
+    fn note_host(&mut self, at: Time, started: &RunStarted) {
+        self.set_spec(&started.spec);
         self.stop_request = None;
         let base = started.spec.base.as_ref().map(|base| base.commit.clone());
         self.head = self.head.take().or_else(|| base.clone());
@@ -734,7 +585,7 @@ impl RunState {
         if let Some(replacements) = &started.replacements {
             self.replacements.clone_from(replacements);
         }
-        if let (Some(since), Some(last)) = (self.hosted_since, self.last_sign) {
+        if let (Some(since), Some(last)) = (self.hosted_since, self.last_activity) {
             self.hosted_before += last.since(since);
         }
         self.hosted_since = Some(at);
@@ -808,7 +659,7 @@ impl RunState {
 
     /// Applies a decision. It counts only for the gate and the commit that it names, and only once.
     fn decide(&mut self, decided: &GateDecided) {
-        let Some(decision) = GateDecision::told(decided) else {
+        let Some(decision) = GateDecision::from_event(decided) else {
             return;
         };
         let fits = self
@@ -825,7 +676,7 @@ impl RunState {
             return;
         };
         let code = finished.exit_code.and_then(|code| u8::try_from(code).ok());
-        self.finished = Some(Finished {
+        self.finished = Some(FinishedRun {
             end,
             exit_code: code.unwrap_or(1),
             reason: finished.reason.clone(),
@@ -848,7 +699,6 @@ mod tests {
 
     use super::*;
     use crate::event::NewEvent;
-    use crate::payload::TaskChange;
 
     /// Folds events, each given as kind and data.
     fn fold(events: &[(&str, Value)]) -> RunState {
@@ -892,33 +742,6 @@ mod tests {
             let state = fold(&events);
             assert!(state.open_gate().is_none() && !state.is_at_gate(), "{kind}");
         }
-    }
-
-    fn failing(task: &str, errors: &[&str]) -> Option<RepeatedFailure> {
-        let mut state = RunState::default();
-        for (seq, error) in (1..).zip(errors) {
-            let what = EventKind::TaskFailed(TaskChange::default().error(error));
-            let event = NewEvent::new("worker-1", what).task(&"1".parse().unwrap());
-            let at = Time::from_millis(1_000);
-            state.apply(&event.placed(seq, String::new(), at, "t".into()));
-        }
-        state.failures.remove(&task.parse().unwrap())
-    }
-
-    #[test]
-    fn failures_for_the_same_reason_are_counted_whatever_their_figures_are() {
-        let failed = failing("1", &["exit code 3 after 12 s", "exit code 3 after 9 s"]).unwrap();
-        assert_eq!((failed.times, failed.second), (2, 2));
-        assert_eq!(failed.reason, "exit code 3 after 9 s");
-        let failed = failing("1", &["a", "a", "a"]).unwrap();
-        assert_eq!(
-            (failed.times, failed.second),
-            (3, 2),
-            "the second time counts"
-        );
-        let failed = failing("1", &["a", "b"]).unwrap();
-        assert_eq!((failed.times, failed.second), (1, 0));
-        assert_eq!(failing("2", &["a", "a"]), None);
     }
 
     #[test]

@@ -391,7 +391,7 @@ impl TeamState {
             _ => {
                 if let Some(about) = AboutWorker::of(what) {
                     let name = or_actor(about.worker, event);
-                    self.worker(name).happened(event, what, &about);
+                    self.worker(name).apply_event(event, what, &about);
                 }
             }
         }
@@ -433,7 +433,7 @@ impl TeamState {
         if let Some(holder) = task.holder.take()
             && let Some(worker) = self.workers.get_mut(&holder)
         {
-            worker.let_go(id, end, event);
+            worker.release(id, end, event);
         }
         let is_claimed = matches!(what, EventKind::TaskClaimed(_));
         if is_claimed {
@@ -518,7 +518,7 @@ impl WorkerState {
         }
     }
 
-    fn let_go(&mut self, id: &TaskId, end: SpanEnd, event: &Event) {
+    fn release(&mut self, id: &TaskId, end: SpanEnd, event: &Event) {
         let mut spans = self.spans.iter_mut().rev();
         if let Some(span) = spans.find(|span| span.to.is_none() && span.task_id == *id) {
             span.to = Some(event.ts);
@@ -550,7 +550,7 @@ impl WorkerState {
     }
 
     /// Applies an event about the worker itself.
-    fn happened(&mut self, event: &Event, what: &EventKind, about: &AboutWorker<'_>) {
+    fn apply_event(&mut self, event: &Event, what: &EventKind, about: &AboutWorker<'_>) {
         let AboutWorker {
             evidence,
             codes,

@@ -2,10 +2,11 @@
 //! resulting prompts.
 
 use crate::facts::{
-    Answer, Candidate, CheckState, Checks, ConflictFacts, ConflictPrompt, DoneTask, EarlierAttempt,
-    FindingFacts, FixFacts, FixPrompt, FolderFacts, JudgePrompt, Mail, MemberFacts, OtherWorker,
-    Place, PlanLimits, PlanPrompt, Reach, RepositoryFacts, ReviewPrompt, ReviewedTask, Said,
-    Situation, TaskFacts, TaskStateFacts, WakeLimits, WakePrompt, WorkerPrompt, You,
+    AnswerFacts, CandidateFacts, ChannelFacts, CheckFacts, CheckState, CommonFacts, ConflictFacts,
+    ConflictPrompt, DoneTask, EarlierAttempt, FindingFacts, FixFacts, FixPrompt, FolderFacts,
+    JudgePrompt, MailFacts, MemberFacts, OtherWorker, PlanLimits, PlanPrompt, QuotedText,
+    RecipientFacts, RepositoryFacts, ReviewPrompt, ReviewedTask, TaskFacts, TaskStateFacts,
+    WakeLimits, WakePrompt, WorkerPrompt, WorkplaceFacts,
 };
 use crate::templates::{Prompt, PromptKind};
 
@@ -18,25 +19,25 @@ fn goal() -> String {
 }
 
 /// Returns the minimal facts: a worker of a plain team, without a run.
-fn alone() -> Situation {
-    Situation {
-        you: You {
+fn alone() -> CommonFacts {
+    CommonFacts {
+        you: RecipientFacts {
             name: "ann".to_owned(),
             team: "crew".to_owned(),
-            ..You::default()
+            ..RecipientFacts::default()
         },
-        reach: Reach {
+        reach: ChannelFacts {
             tools: None,
             command: Some("/usr/local/bin/teamster".to_owned()),
         },
-        place: Place { is_shared: true },
-        ..Situation::default()
+        place: WorkplaceFacts { is_shared: true },
+        ..CommonFacts::default()
     }
 }
 
-fn in_run() -> Situation {
-    Situation {
-        you: You {
+fn in_run() -> CommonFacts {
+    CommonFacts {
+        you: RecipientFacts {
             name: "worker-2".to_owned(),
             team: "reset-1116-090000".to_owned(),
             role: Some("executor".to_owned()),
@@ -53,18 +54,18 @@ fn in_run() -> Situation {
         earlier: None,
         answers: Vec::new(),
         messages: Vec::new(),
-        checks: Checks {
+        checks: CheckFacts {
             proofs: Vec::new(),
             passing: texts(&["cargo test", "cargo clippy -- -D warnings"]),
             targets: Vec::new(),
             failing: texts(&["make lint-docs"]),
             has_gate: true,
         },
-        reach: Reach {
+        reach: ChannelFacts {
             tools: Some("mcp__teamster__".to_owned()),
             command: Some("/usr/local/bin/teamster".to_owned()),
         },
-        place: Place { is_shared: false },
+        place: WorkplaceFacts { is_shared: false },
     }
 }
 
@@ -129,17 +130,17 @@ impl Prompt for WorkerPrompt {
             patch: Some("/tmp/teamster-0a1b/earlier.patch".to_owned()),
             files: texts(&["src/pages/reset.rs"]),
             is_lost: true,
-            remarks: vec![Said {
+            remarks: vec![QuotedText {
                 from: "The reviewer".to_owned(),
                 text: "The token is read twice.".to_owned(),
             }],
         });
-        again.situation.answers = vec![Answer {
+        again.situation.answers = vec![AnswerFacts {
             question: "May the page reuse the form of the settings?".to_owned(),
             from: "lead".to_owned(),
             text: "Yes, but move it to src/pages/forms.rs.".to_owned(),
         }];
-        again.situation.messages = vec![Mail {
+        again.situation.messages = vec![MailFacts {
             from: "worker-1".to_owned(),
             text: "`tokens::redeem` now returns the time of expiry, too.".to_owned(),
         }];
@@ -326,7 +327,7 @@ impl Prompt for PlanPrompt {
             may_ask: true,
             requirements: false,
             previous: Some("{\n  \"tasks\": []\n}".to_owned()),
-            answers: vec![Answer {
+            answers: vec![AnswerFacts {
                 question: "Which provider sends the mail?".to_owned(),
                 from: "user".to_owned(),
                 text: "The one in src/mail.rs.".to_owned(),
@@ -355,14 +356,14 @@ impl Prompt for WakePrompt {
             goal: goal(),
             analysis: "Sign-in is in `src/auth`. There are no tokens yet.".to_owned(),
             assumptions: texts(&["Mails are sent by the queue that is there."]),
-            answers: vec![Answer {
+            answers: vec![AnswerFacts {
                 question: "How long is a link valid?".to_owned(),
                 from: "user".to_owned(),
                 text: "Thirty minutes.".to_owned(),
             }],
             notes: texts(&["The page waits for the tokens."]),
             reason: "worker-2 asks a question".to_owned(),
-            subject: vec![Said {
+            subject: vec![QuotedText {
                 from: "Question q17 of worker-2 about task 3".to_owned(),
                 text: "May the page reuse the form of the settings?".to_owned(),
             }],
@@ -386,7 +387,7 @@ impl Prompt for WakePrompt {
             reason: "worker-3 found something in the merged work that should be fixed, and you decide what becomes of each \
                      finding"
                 .to_owned(),
-            subject: vec![Said {
+            subject: vec![QuotedText {
                 from: "Finding f1 of worker-3, major, in src/tokens.rs:12".to_owned(),
                 text: "A token that was redeemed can be redeemed again within a second."
                     .to_owned(),
@@ -450,7 +451,7 @@ impl Prompt for JudgePrompt {
             base: "ba5e".to_owned(),
             candidates: Vec::new(),
         };
-        let candidate = |id: &str, worker: &str, commit: &str| Candidate {
+        let candidate = |id: &str, worker: &str, commit: &str| CandidateFacts {
             id: id.to_owned(),
             worker: Some(worker.to_owned()),
             commit: commit.to_owned(),

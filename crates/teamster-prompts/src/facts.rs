@@ -4,11 +4,12 @@ mod leading;
 mod working;
 
 pub use leading::{
-    Candidate, CheckState, FindingFacts, FolderFacts, JudgePrompt, MemberFacts, PlanLimits,
-    PlanPrompt, RepositoryFacts, ReviewPrompt, ReviewedTask, Said, TaskStateFacts, WakeLimits,
-    WakePrompt,
+    CandidateFacts, CheckState, FindingFacts, FolderFacts, JudgePrompt, MemberFacts, PlanLimits,
+    PlanPrompt, QuotedText, RepositoryFacts, ReviewPrompt, ReviewedTask, TaskStateFacts,
+    WakeLimits, WakePrompt,
 };
 pub use working::{
-    Answer, Checks, ConflictFacts, ConflictPrompt, DoneTask, EarlierAttempt, FixFacts, FixPrompt,
-    Mail, OtherWorker, Place, Reach, Situation, TaskFacts, WorkerPrompt, You,
+    AnswerFacts, ChannelFacts, CheckFacts, CommonFacts, ConflictFacts, ConflictPrompt, DoneTask,
+    EarlierAttempt, FixFacts, FixPrompt, MailFacts, OtherWorker, RecipientFacts, TaskFacts,
+    WorkerPrompt, WorkplaceFacts,
 };

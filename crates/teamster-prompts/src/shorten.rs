@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::facts::{
-    ConflictPrompt, DoneTask, FixPrompt, JudgePrompt, PlanPrompt, ReviewPrompt, Situation,
+    CommonFacts, ConflictPrompt, DoneTask, FixPrompt, JudgePrompt, PlanPrompt, ReviewPrompt,
     WakePrompt, WorkerPrompt,
 };
 
@@ -80,7 +80,7 @@ fn few_tasks(tasks: &mut Vec<DoneTask>) {
     }
 }
 
-impl Situation {
+impl CommonFacts {
     fn few_others(&mut self) {
         let most = self.others.len().min(8);
         self.more_others += self.others.len() - most;

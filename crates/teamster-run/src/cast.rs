@@ -15,15 +15,15 @@ use teamster_journal::payload::{Member, PlanDraft};
 use teamster_types::WorkerName;
 
 use crate::preset::{
-    Available, Choice, Filling, NoAgents, Preset, PresetFlow, PresetPrompts, choose, fill_plan,
-    propose,
+    AvailableAgent, NoAgents, PlaceholderValues, Preset, PresetChoice, PresetFlow, PresetPrompts,
+    choose, fill_plan, propose,
 };
-use crate::request::{Crew, Group};
+use crate::request::{Crew, CrewGroup};
 
 mod agent;
 mod fit;
 
-use agent::{AgentWords, Resolved};
+use agent::{AgentWords, ResolvedAgent};
 pub use fit::{misfits, nobody_can};
 
 /// A role from the configuration.
@@ -158,27 +158,31 @@ pub fn cast(casting: &Casting<'_>) -> Result<CastOutcome, CastError> {
             Some(preset) => format!("as you asked: {crew}, using the preset {}", preset.name),
             None => format!("as you asked: {crew}"),
         };
-        return Ok(CastOutcome::Ready(of_crew(
+        return Ok(CastOutcome::Ready(cast_crew(
             casting, &known, crew, named, how,
         )?));
     }
     if let Some(preset) = named {
         let how = format!("the team {}, as you asked", preset.name);
-        return Ok(CastOutcome::Ready(of_preset(casting, &known, preset, how)?));
+        return Ok(CastOutcome::Ready(cast_preset(
+            casting, &known, preset, how,
+        )?));
     }
     match choose(casting.task, casting.presets) {
-        Choice::Preset { preset, matched } => {
+        PresetChoice::Preset { preset, matched } => {
             let how = format!(
                 "the team {}, because the task says {}",
                 preset.name,
                 matched.join(", ")
             );
-            Ok(CastOutcome::Ready(of_preset(casting, &known, preset, how)?))
+            Ok(CastOutcome::Ready(cast_preset(
+                casting, &known, preset, how,
+            )?))
         }
         choice => {
             let proposal = propose(&choice, &available(&known))?;
             let how = proposal.reason;
-            let cast = of_crew(casting, &known, &proposal.crew, None, how)?;
+            let cast = cast_crew(casting, &known, &proposal.crew, None, how)?;
             Ok(CastOutcome::Ask(cast))
         }
     }
@@ -220,13 +224,13 @@ fn find<'a>(presets: &'a [Preset], name: &str) -> Result<&'a Preset, CastError> 
 }
 
 /// Returns the agents that can be proposed, the preferred one first.
-fn available(known: &AgentWords<'_>) -> Vec<Available> {
+fn available(known: &AgentWords<'_>) -> Vec<AvailableAgent> {
     let words = known.preferred();
     words
         .into_iter()
         .filter_map(|word| {
             let resolved = known.resolve(word).ok()?;
-            Some(Available {
+            Some(AvailableAgent {
                 agent: word.to_owned(),
                 capabilities: resolved.can,
             })
@@ -234,7 +238,7 @@ fn available(known: &AgentWords<'_>) -> Vec<Available> {
         .collect()
 }
 
-fn of_crew(
+fn cast_crew(
     casting: &Casting<'_>,
     known: &AgentWords<'_>,
     crew: &Crew,
@@ -251,7 +255,7 @@ fn of_crew(
             .or_else(|| known.is_role(&member.agent).then(|| member.agent.clone()));
         let word = role.as_deref().unwrap_or(&member.agent).to_owned();
         members.push(Member {
-            prompt: told(casting, preset.map(|one| &one.prompts), &member.name, &word),
+            prompt: member_prompt(casting, preset.map(|one| &one.prompts), &member.name, &word),
             name: member.name,
             provider: resolved.provider,
             role,
@@ -260,20 +264,20 @@ fn of_crew(
             can: resolved.can,
         });
     }
-    finished(casting, known, crew, preset, members, reasons)
+    finish_cast(casting, known, crew, preset, members, reasons)
 }
 
-fn of_preset(
+fn cast_preset(
     casting: &Casting<'_>,
     known: &AgentWords<'_>,
     preset: &Preset,
     how: String,
 ) -> Result<Cast, CastError> {
     let mut reasons = Reasons::new(how);
-    let (mut members, mut groups): (Vec<Member>, Vec<Group>) = (Vec::new(), Vec::new());
+    let (mut members, mut groups): (Vec<Member>, Vec<CrewGroup>) = (Vec::new(), Vec::new());
     for member in &preset.members {
         let word = member.provider.as_ref().unwrap_or(&member.agent);
-        let Resolved {
+        let ResolvedAgent {
             provider,
             model,
             can,
@@ -288,19 +292,19 @@ fn of_preset(
             model: member.model.clone().or(model),
             can: own.clone().unwrap_or(can),
             capabilities: own,
-            prompt: told(casting, Some(&preset.prompts), &member.name, &member.role),
+            prompt: member_prompt(casting, Some(&preset.prompts), &member.name, &member.role),
         });
-        groups.push(Group {
+        groups.push(CrewGroup {
             count: 1,
             agent: word.clone(),
             role: Some(member.role.clone()).filter(|role| role != word),
         });
     }
     let crew = Crew { groups };
-    finished(casting, known, &crew, Some(preset), members, reasons)
+    finish_cast(casting, known, &crew, Some(preset), members, reasons)
 }
 
-fn finished(
+fn finish_cast(
     casting: &Casting<'_>,
     known: &AgentWords<'_>,
     crew: &Crew,
@@ -320,7 +324,7 @@ fn finished(
             })
         }
     };
-    let filling = Filling {
+    let filling = PlaceholderValues {
         task: casting.task,
         team: casting.team,
         member: "leader",
@@ -343,13 +347,13 @@ fn finished(
     })
 }
 
-fn told(
+fn member_prompt(
     casting: &Casting<'_>,
     prompts: Option<&PresetPrompts>,
     name: &WorkerName,
     role: &str,
 ) -> String {
-    let filling = Filling {
+    let filling = PlaceholderValues {
         task: casting.task,
         team: casting.team,
         member: name.as_str(),

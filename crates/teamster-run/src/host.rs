@@ -13,6 +13,7 @@
 //! of the run is derived from the journal ([`teamster_journal::RunState`]), and every action can be repeated without
 //! harm. So a host that was killed at any moment can be replaced by another that continues where it stopped.
 
+mod auto_approval;
 mod background;
 mod budget;
 mod chooser;
@@ -24,16 +25,21 @@ mod gate;
 mod integration_guard;
 mod landing;
 mod leader_turn;
+mod merge_conflicts;
 mod merger;
 mod planner;
 mod projector;
 mod render;
 mod repository_audit;
 mod reviewer;
+mod reviewer_choice;
 mod scheduler;
 mod session;
 mod task_progress;
 mod verifier;
+mod wake_actions;
+mod wake_reasons;
+mod wake_turn;
 mod waker;
 mod worker_pool;
 
@@ -49,9 +55,9 @@ use teamster_isolate::GRACE;
 use teamster_isolate::git::{GitError, Repo};
 use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
-use teamster_journal::cost::Exceeded;
+use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::{Check, RunEnd, RunFinished, RunSpec, StageEntered};
-use teamster_journal::{EventKind, Finished};
+use teamster_journal::{EventKind, FinishedRun};
 use teamster_prompts::Prompts;
 use teamster_store::{PlannedTask, Store, StoreError};
 use teamster_types::TeamName;
@@ -78,9 +84,9 @@ pub use waker::LeaderBounds;
 use waker::LeaderWaker;
 
 /// How long the loop sleeps when there is nothing to do.
-const PAUSE: Duration = Duration::from_millis(100);
+const IDLE_PAUSE: Duration = Duration::from_millis(100);
 /// The poll interval for changes that are not journalled.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reason given to workers when a person cancels the run.
 const CANCELLED: &str = "the run is cancelled";
@@ -203,7 +209,7 @@ type Result<T, E = RunError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostExit {
     /// The run is over.
-    Over(Finished),
+    Over(FinishedRun),
     /// The host leaves the gate open instead of waiting for a decision.
     AtGate {
         /// The commit that would land.
@@ -264,7 +270,7 @@ enum HostCommand {
         reason: Wording,
     },
     /// Ends a run whose budget is used up. Running agents are interrupted; their work is committed on their branches.
-    ExhaustBudget(Exceeded),
+    ExhaustBudget(LimitReached),
     /// Pauses before the next step.
     Wait,
     /// Leaves the run in its present state.
@@ -288,8 +294,8 @@ impl HostCommand {
 }
 
 /// How the loop continues after commands were applied.
-enum Next {
-    GoOn,
+enum LoopControl {
+    Continue,
     Wait,
     Leave(HostExit),
 }
@@ -329,7 +335,7 @@ impl<'a> Host<'a> {
 
     /// Begins a new run of the team if the last one is over.
     #[must_use]
-    pub fn beginning_anew(mut self) -> Self {
+    pub fn with_new_run(mut self) -> Self {
         self.begins_anew = true;
         self
     }
@@ -339,9 +345,9 @@ impl<'a> Host<'a> {
     pub fn run(&mut self) -> Result<HostExit> {
         let exit = self.drive();
         if exit.is_err() && self.has_begun {
-            self.run.workers_stopping();
+            self.run.note_workers_stopping();
             let alive = self.run.stop_after_error();
-            for sentence in alive.into_iter().chain(render::left_undone(&self.run)) {
+            for sentence in alive.into_iter().chain(render::unfinished_work(&self.run)) {
                 self.run.say(&sentence);
             }
         }
@@ -349,7 +355,7 @@ impl<'a> Host<'a> {
     }
 
     fn drive(&mut self) -> Result<HostExit> {
-        self.run.read_past()?;
+        self.run.read_history()?;
         self.begins_anew &= self.run.state().finished.is_some();
         if let Some(finished) = self.run.state().finished.clone()
             && !finished.is_resumable()
@@ -365,7 +371,7 @@ impl<'a> Host<'a> {
             return Ok(HostExit::Over(finished));
         }
         self.has_begun = true;
-        self.run.require_room()?;
+        self.run.require_disk_space()?;
         self.begin()?;
         let mut acted: Option<(u64, Instant)> = None;
         loop {
@@ -374,12 +380,12 @@ impl<'a> Host<'a> {
             // so the loop also polls.
             let is_quiet = acted.is_some_and(|(seen, at)| {
                 let passed = self.run.now().saturating_duration_since(at);
-                seen == self.run.seen() && passed < LOOK_AGAIN
+                seen == self.run.seen() && passed < POLL_INTERVAL
             });
-            let is_quiet = is_quiet && !self.waker.has_news();
+            let is_quiet = is_quiet && !self.waker.has_result();
             if is_quiet && self.run.stop_level() == StopLevel::GoOn {
                 self.run.show()?;
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(IDLE_PAUSE);
                 continue;
             }
             flow_phases::follow(&mut self.run, &mut self.projector)?;
@@ -387,27 +393,27 @@ impl<'a> Host<'a> {
             if let Some(finished) = self.run.state().finished.clone() {
                 return Ok(HostExit::Over(finished));
             }
-            if let Some(exit) = self.obey()? {
+            if let Some(exit) = self.handle_stop()? {
                 self.projector.project(&mut self.run);
                 return Ok(exit);
             }
             acted = None;
-            let commands = match self.run.out_of_time() {
+            let commands = match self.run.time_limit_reached() {
                 Some(exceeded) => vec![HostCommand::ExhaustBudget(exceeded)],
                 None => self.step()?,
             };
             match self.apply_all(commands)? {
-                Next::GoOn => {}
-                Next::Wait => {
+                LoopControl::Continue => {}
+                LoopControl::Wait => {
                     let is_work = matches!(
                         self.run.state().stage,
                         Some(Stage::Execute | Stage::Fix | Stage::Revise)
                     );
                     acted = is_work.then(|| (self.run.seen(), self.run.now()));
                     self.run.show()?;
-                    std::thread::sleep(PAUSE);
+                    std::thread::sleep(IDLE_PAUSE);
                 }
-                Next::Leave(exit) => {
+                LoopControl::Leave(exit) => {
                     self.run.read()?;
                     self.projector.project(&mut self.run);
                     return Ok(exit);
@@ -437,15 +443,15 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn apply_all(&mut self, commands: Vec<HostCommand>) -> Result<Next> {
-        let mut next = Next::GoOn;
+    fn apply_all(&mut self, commands: Vec<HostCommand>) -> Result<LoopControl> {
+        let mut next = LoopControl::Continue;
         for command in commands {
             next = self.apply(command)?;
         }
         Ok(next)
     }
 
-    fn apply(&mut self, command: HostCommand) -> Result<Next> {
+    fn apply(&mut self, command: HostCommand) -> Result<LoopControl> {
         match command {
             HostCommand::AddTask(task) => {
                 let planned = vec![PlannedTask {
@@ -479,14 +485,14 @@ impl<'a> Host<'a> {
                 self.run.stop_workers("the budget is used up")?;
                 self.finish(RunEnd::BudgetExhausted, &exceeded.sentence().into())?;
             }
-            HostCommand::Wait => return Ok(Next::Wait),
-            HostCommand::Leave(exit) => return Ok(Next::Leave(exit)),
+            HostCommand::Wait => return Ok(LoopControl::Wait),
+            HostCommand::Leave(exit) => return Ok(LoopControl::Leave(exit)),
         }
-        Ok(Next::GoOn)
+        Ok(LoopControl::Continue)
     }
 
     /// Has the merged work reviewed, unless a decision of the leader is needed first: it may change the work.
-    fn review(&mut self, commit: &str, reason: PhraseCode) -> Result<Next> {
+    fn review(&mut self, commit: &str, reason: PhraseCode) -> Result<LoopControl> {
         let ask_leader = || HostCommand::enter(Stage::Execute, PhraseCode::NeedsLeader);
         if LeaderWaker::is_needed(&self.run, &self.run.tasks()?)? {
             return self.apply(ask_leader());
@@ -501,11 +507,11 @@ impl<'a> Host<'a> {
 
     /// Registers this host in the journal, and creates the integration branch.
     fn begin(&mut self) -> Result<()> {
-        self.end_what_was_under_way();
+        self.end_leftover_agents();
         // In every mode, git neither shows nor commits our folders.
         teamster_fs::exclude_from_git(self.run.env().folder, &layout::OUR_FOLDERS)
             .or_trace("keep our folders out of git");
-        repository_audit::keep_rules(&self.run)?;
+        repository_audit::record_rules(&self.run)?;
         let is_new = self.run.state().begun.is_none() || self.begins_anew;
         if self.begins_anew || !is_new || self.run.state().spec.as_ref() != Some(self.run.spec()) {
             let replacements = match self.run.repo().filter(|_| is_new) {
@@ -522,8 +528,8 @@ impl<'a> Host<'a> {
         }
         self.merger.guard_mut().prepare(&mut self.run)?;
         self.run.read()?;
-        repository_audit::note_refs(&mut self.run)?;
-        repository_audit::note_files(&mut self.run)?;
+        repository_audit::record_refs(&mut self.run)?;
+        repository_audit::record_files(&mut self.run)?;
         if self.run.state().stage.is_none() {
             self.enter(Stage::Plan, &PhraseCode::RunBegins.into())?;
         }
@@ -532,7 +538,7 @@ impl<'a> Host<'a> {
 
     /// Ends a check, a leader, a reviewer or a judge that a killed host has left running: it could still change files
     /// that this host uses.
-    fn end_what_was_under_way(&mut self) {
+    fn end_leftover_agents(&mut self) {
         let state = self.run.state();
         let launches = [state.under_way.clone(), state.leader.launch.clone()];
         for launch in launches.into_iter().flatten() {
@@ -544,17 +550,17 @@ impl<'a> Host<'a> {
     }
 
     /// Enters a stage, unless the flow of the run has an unmet condition for it.
-    fn enter(&mut self, stage: Stage, reason: &Wording) -> Result<Next> {
+    fn enter(&mut self, stage: Stage, reason: &Wording) -> Result<LoopControl> {
         let guard = self.merger.guard();
         match flow_phases::guard_stage(&mut self.run, guard, &mut self.projector, stage)? {
             StageGuard::Open => {}
-            StageGuard::Again => return Ok(Next::GoOn),
+            StageGuard::Again => return Ok(LoopControl::Continue),
             StageGuard::Instead(commands) => return self.apply_all(commands),
         }
-        self.run.stage_entered();
-        self.scheduler.stage_entered();
-        self.verifier.stage_entered();
-        self.gate.stage_entered();
+        self.run.note_stage_entered();
+        self.scheduler.note_stage_entered();
+        self.verifier.note_stage_entered();
+        self.gate.note_stage_entered();
         let from = self.run.state().stage.map(Stage::as_str);
         self.run.journal(EventKind::RunStage(StageEntered {
             from: from.map(str::to_owned),
@@ -565,11 +571,11 @@ impl<'a> Host<'a> {
             reason_codes: reason.codes().clone(),
         }))?;
         flow_phases::follow(&mut self.run, &mut self.projector)?;
-        Ok(Next::GoOn)
+        Ok(LoopControl::Continue)
     }
 
     /// Carries out a request to stop. At the gate no worker runs any more, so there the host just leaves.
-    fn obey(&mut self) -> Result<Option<HostExit>> {
+    fn handle_stop(&mut self) -> Result<Option<HostExit>> {
         if self.run.stop_level() == StopLevel::GoOn {
             return Ok(None);
         }
@@ -588,7 +594,7 @@ impl<'a> Host<'a> {
             }));
         }
         // Workers that wait for an answer of the leader would never get one.
-        self.waker.pass_on(&mut self.run)?;
+        self.waker.stop_and_forward_questions(&mut self.run)?;
         self.run.stop_workers(CANCELLED)?;
         let reason = if self.run.state().is_cancelled_elsewhere() {
             PhraseCode::PersonCancelled
@@ -603,7 +609,7 @@ impl<'a> Host<'a> {
     /// Ends a run whose work was accepted. Merged worktrees and branches are removed; unmerged work is kept and named.
     fn complete(&mut self, reason: Wording) -> Result<()> {
         let missing = self.merger.guard().missing_at_the_end(&self.run)?;
-        integration_guard::clear_away(&mut self.run)?;
+        integration_guard::remove_leftovers(&mut self.run)?;
         let tasks = self.run.tasks()?;
         let (failed, lost) = if self.run.spec().collects {
             (0, task_progress::not_merged_words(&tasks))
@@ -618,7 +624,7 @@ impl<'a> Host<'a> {
         } else if failed > 0 {
             let failed = Phrase::new(PhraseCode::TasksFailedForGood, [("count", &failed)]);
             (RunEnd::CompleteInPart, reason.and("; ", failed))
-        } else if let Some(given_up) = gate::given_up(self.run.state()) {
+        } else if let Some(given_up) = auto_approval::given_up_tasks(self.run.state()) {
             (RunEnd::CompleteInPart, reason.and("; ", given_up))
         } else {
             (RunEnd::Complete, reason)
@@ -628,13 +634,13 @@ impl<'a> Host<'a> {
 
     /// Cancels a run that has no host, after stopping the rest of its team. A run that is over is not changed, and
     /// neither is the work. State files that describe another run are left alone.
-    pub fn cancel(&mut self) -> Result<Finished> {
-        self.run.read_past()?;
+    pub fn cancel(&mut self) -> Result<FinishedRun> {
+        self.run.read_history()?;
         if let Some(finished) = self.run.state().finished.clone() {
             return Ok(finished);
         }
-        self.end_what_was_under_way();
-        self.waker.pass_on(&mut self.run)?;
+        self.end_leftover_agents();
+        self.waker.stop_and_forward_questions(&mut self.run)?;
         self.run.stop_workers(CANCELLED)?;
         let finished = self.journal_end(RunEnd::Cancelled, &PhraseCode::PersonCancelled.into())?;
         if projector::is_projected(&self.run) {
@@ -646,11 +652,11 @@ impl<'a> Host<'a> {
     }
 
     /// Journals how the run ended.
-    fn journal_end(&mut self, end: RunEnd, reason: &Wording) -> Result<Finished> {
+    fn journal_end(&mut self, end: RunEnd, reason: &Wording) -> Result<FinishedRun> {
         let commit = render::commit_with_work(&self.run, self.merger.guard());
         let finished = RunFinished::new(self.run.state().stage, end, reason, commit);
         self.run.journal(EventKind::RunFinished(finished))?;
-        Ok(Finished {
+        Ok(FinishedRun {
             end,
             exit_code: end.exit_code(),
             reason: reason.to_string(),

@@ -20,7 +20,7 @@ use teamster_agents::{
     AgentEvent, AgentSpending, AgentVerdict, Driver, Permissions, Rule, Stopped,
 };
 use teamster_journal::payload::{Budget, Limit, Member, PlanDraft, UnusableAnswer};
-use teamster_prompts::facts::{Answer, CheckState, FolderFacts, WakePrompt};
+use teamster_prompts::facts::{AnswerFacts, CheckState, FolderFacts, WakePrompt};
 use teamster_prompts::{PromptError, Prompts};
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::redact::redact;
@@ -39,9 +39,9 @@ pub(crate) use answer::last_object;
 /// The name under which the leader of a run is asked.
 pub const LEADER: &str = "leader";
 /// The number of attempts in one turn.
-const ROUNDS: usize = 2;
+const MOST_ATTEMPTS: usize = 2;
 /// The number of characters of an answer that a person is shown.
-const SHOWN: usize = 600;
+const SHOWN_ANSWER: usize = 600;
 /// The number of faults that are reported to the agent or to a person.
 const MOST_FAULTS: usize = 20;
 
@@ -61,7 +61,7 @@ const MOST_FOLDERS: usize = 30;
 /// The number of files with instructions for agents that are listed.
 const MOST_INSTRUCTIONS: usize = 20;
 /// The number of characters of an unusable answer that are kept for the record.
-const KEPT: usize = 2_000_000;
+const KEPT_ANSWER: usize = 2_000_000;
 
 /// Names of files with instructions for agents.
 const INSTRUCTIONS: [&str; 4] = [
@@ -128,7 +128,7 @@ pub struct PlanRequest<'a> {
     /// Whether the plan must contain an analysis: the flow `party` does not continue without one.
     pub needs_analysis: bool,
     /// The answers to the leader's questions.
-    pub answers: &'a [Answer],
+    pub answers: &'a [AnswerFacts],
     /// The changes that a person wants in an earlier plan of the leader.
     pub revision: Option<&'a PlanRevision>,
     /// The prompt templates.
@@ -160,7 +160,7 @@ impl PlanRequest<'_> {
     /// Returns the prompt for the leader of a team: at most `limit` characters, including the room for a second
     /// attempt.
     pub fn prompt(&self, team: &str, limit: usize) -> Result<String, PromptError> {
-        prompt::first(self, team, limit)
+        prompt::plan_prompt(self, team, limit)
     }
 }
 
@@ -310,7 +310,7 @@ impl LeaderAgent<'_> {
         read: impl Fn(&str) -> Result<T, Vec<Fault>>,
         watch: &mut TurnWatch<'_>,
     ) -> TurnResult<T> {
-        match prompt::decide(prompts, facts, self.limits.prompt) {
+        match prompt::wake_prompt(prompts, facts, self.limits.prompt) {
             Ok(prompt) => self.turn(&prompt, read, watch),
             Err(error) => self.not_asked(&error),
         }
@@ -361,7 +361,7 @@ impl LeaderAgent<'_> {
             spent.push(asked.outcome.spent);
             let answer = match failure(&asked)? {
                 None => read(&asked.said),
-                Some(reason) if round == ROUNDS => return Err(failed(&reason)),
+                Some(reason) if round == MOST_ATTEMPTS => return Err(failed(&reason)),
                 Some(reason) => Err(vec![Fault::new(1, reason)]),
             };
             let mut faults = match answer {
@@ -370,14 +370,14 @@ impl LeaderAgent<'_> {
             };
             faults.truncate(MOST_FAULTS);
             unusable.push(UnusableAnswer {
-                text: end_of(&redact(&asked.said), KEPT),
+                text: tail(&redact(&asked.said), KEPT_ANSWER),
                 faults: faults.iter().map(|fault| fault.message.clone()).collect(),
             });
-            if round == ROUNDS {
-                let said = end_of(&redact(&asked.said), SHOWN);
+            if round == MOST_ATTEMPTS {
+                let said = tail(&redact(&asked.said), SHOWN_ANSWER);
                 return Err(LeaderProblem::Unusable { faults, said });
             }
-            text = prompt::again(prompt, &asked.said, &faults, self.limits.prompt);
+            text = prompt::retry_prompt(prompt, &asked.said, &faults, self.limits.prompt);
             round += 1;
         }
     }
@@ -407,11 +407,11 @@ fn failure(asked: &AskResult) -> Result<Option<String>, LeaderProblem> {
         AgentVerdict::Interrupted => Err(LeaderProblem::Stopped),
         _ if asked.stopped == Some(Stopped::Interrupted) => Err(LeaderProblem::Stopped),
         AgentVerdict::Done { .. } => Ok(None),
-        AgentVerdict::Paused { trouble, reason } => {
+        AgentVerdict::Paused { class, reason } => {
             let reason = redact(reason);
             Err(LeaderProblem::Paused(format!(
                 "{}: {reason}",
-                trouble.words()
+                class.words()
             )))
         }
         // An agent that took too long would take as long again.
@@ -427,7 +427,7 @@ fn failed(reason: &str) -> LeaderProblem {
 }
 
 /// Returns the end of a text, which says most about how the turn went.
-fn end_of(text: &str, limit: usize) -> String {
+fn tail(text: &str, limit: usize) -> String {
     let text = text.trim();
     let length = text.chars().count();
     if length <= limit {

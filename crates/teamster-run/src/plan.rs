@@ -43,7 +43,7 @@ pub use proposal::{EDITED_FILE, check_for_run, edited_document, proposal_text, r
 pub use schema::{SCHEMA_FILE, schema, schema_text};
 
 /// A list of texts, each with its line.
-type Texts = Lined<Vec<Lined<Word>>>;
+type LinedTexts = Lined<Vec<Lined<Word>>>;
 
 /// The longest analysis, in characters.
 const ANALYSIS_LIMIT: usize = 20_000;
@@ -67,26 +67,26 @@ struct PlanEntry {
     /// What only a person can decide, one question each. They are answered before the work begins.
     #[serde(default)]
     #[schemars(schema_with = "schema::questions")]
-    questions: Texts,
+    questions: LinedTexts,
     /// What was taken for granted, one sentence each.
     #[serde(default)]
     #[schemars(schema_with = "schema::remarks")]
-    assumptions: Texts,
+    assumptions: LinedTexts,
     /// What could go wrong, one sentence each.
     #[serde(default)]
     #[schemars(schema_with = "schema::remarks")]
-    risks: Texts,
+    risks: LinedTexts,
     /// The tasks, in the order in which they get their numbers.
     #[schemars(schema_with = "schema::tasks")]
     tasks: Lined<Vec<Lined<TaskEntry>>>,
     /// Shell commands that must succeed when all tasks are merged.
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
-    verify: Texts,
+    verify: LinedTexts,
     /// Checks that are to pass in the end even if they fail now.
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
-    must_pass: Texts,
+    must_pass: LinedTexts,
 }
 
 /// A task as it is written.
@@ -110,7 +110,7 @@ pub(crate) struct TaskEntry {
     /// Labels of the tasks that must be done before. No task may depend on itself, directly or indirectly.
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
-    blocked_by: Texts,
+    blocked_by: LinedTexts,
     /// The worker who gets it; without one, the best suited worker.
     #[serde(default)]
     #[schemars(schema_with = "schema::worker")]
@@ -122,19 +122,19 @@ pub(crate) struct TaskEntry {
     /// What its worker should be good at, such as testing.
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
-    capabilities: Texts,
+    capabilities: LinedTexts,
     /// Globs of the files it may change; tasks whose globs overlap do not run at the same time.
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
-    paths: Texts,
+    paths: LinedTexts,
     /// Sentences that hold when it is done.
     #[serde(default)]
     #[schemars(schema_with = "schema::criteria")]
-    accept: Texts,
+    accept: LinedTexts,
     /// Shell commands that must succeed for this task.
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
-    verify: Texts,
+    verify: LinedTexts,
 }
 
 /// The tasks in the order of the plan, with their labels.
@@ -166,7 +166,7 @@ pub struct Plan {
 
 /// Whether a plan may have no tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Emptiness {
+enum EmptyPlanPolicy {
     /// It may not.
     Refused,
     /// It may, if it has questions instead.
@@ -176,25 +176,25 @@ enum Emptiness {
 impl Plan {
     /// Reads the plan in `file`.
     pub fn parse(file: &Path, bytes: &[u8]) -> Result<Self, Faults> {
-        Self::read(file, bytes, Emptiness::Refused)
+        Self::read(file, bytes, EmptyPlanPolicy::Refused)
     }
 
     /// Reads the answer of a leader: a plan, or questions that have to be answered before there can be one.
     pub(crate) fn parse_answer(file: &Path, bytes: &[u8]) -> Result<Self, Faults> {
-        Self::read(file, bytes, Emptiness::WithQuestions)
+        Self::read(file, bytes, EmptyPlanPolicy::WithQuestions)
     }
 
-    fn read(file: &Path, bytes: &[u8], emptiness: Emptiness) -> Result<Self, Faults> {
+    fn read(file: &Path, bytes: &[u8], empty_plan: EmptyPlanPolicy) -> Result<Self, Faults> {
         let root = parse_file(file, bytes)?;
-        Self::of_document(&root, emptiness).map_err(|list| Faults::new(file, list))
+        Self::of_document(&root, empty_plan).map_err(|list| Faults::new(file, list))
     }
 
     /// Returns the plan that was stored as a draft.
-    pub fn of_draft(draft: &PlanDraft) -> Result<Self, Faults> {
+    pub fn from_draft(draft: &PlanDraft) -> Result<Self, Faults> {
         let file = Path::new("plan.json");
         let bytes = serde_json::to_vec_pretty(draft)
             .map_err(|error| Faults::new(file, vec![Fault::new(1, error.to_string())]))?;
-        Self::read(file, &bytes, Emptiness::WithQuestions)
+        Self::read(file, &bytes, EmptyPlanPolicy::WithQuestions)
     }
 
     /// Returns the plan as it is stored, with the keys of a plan file.
@@ -248,7 +248,7 @@ impl Plan {
             members.iter().map(|member| member.name.clone()).collect()
         };
         match spec.distribution {
-            Distribution::One => Self::of_sentence(&spec.task),
+            Distribution::One => Self::from_sentence(&spec.task),
             Distribution::Each => {
                 Self::for_each(&spec.task, &names(&spec.members.iter().collect::<Vec<_>>()))
             }
@@ -263,7 +263,7 @@ impl Plan {
     }
 
     /// Returns the plan for an unsplit sentence: one task, never split at an "and", for any worker.
-    pub fn of_sentence(sentence: &str) -> Result<Self, String> {
+    pub fn from_sentence(sentence: &str) -> Result<Self, String> {
         Self::of_copies(sentence, &[None])
     }
 
@@ -307,7 +307,7 @@ impl Plan {
         })
     }
 
-    fn of_document(root: &DocumentNode, emptiness: Emptiness) -> Result<Self, Vec<Fault>> {
+    fn of_document(root: &DocumentNode, empty_plan: EmptyPlanPolicy) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
         let Some(plan) = root.read::<PlanEntry>("the plan", &mut faults) else {
             return Err(faults);
@@ -327,7 +327,7 @@ impl Plan {
         }
         let tasks = plan.tasks.value.unwrap_or_default();
         let is_asking =
-            emptiness == Emptiness::WithQuestions && plan.questions.items().next().is_some();
+            empty_plan == EmptyPlanPolicy::WithQuestions && plan.questions.items().next().is_some();
         if tasks.is_empty() && faults.is_empty() && !is_asking {
             let line = plan.tasks.line.max(root.line);
             faults.push(Fault::new(line, "the plan has no tasks"));
@@ -387,7 +387,7 @@ impl Plan {
 }
 
 /// Returns the faults of a list of sentences.
-fn check_sentences(who: &str, key: &str, texts: &Texts, most: usize) -> Vec<Fault> {
+fn check_sentences(who: &str, key: &str, texts: &LinedTexts, most: usize) -> Vec<Fault> {
     let mut faults = Vec::new();
     let count = texts.items().count();
     if count > most {

@@ -45,11 +45,11 @@ mod stem;
 mod tasks;
 
 pub use agents::Agents;
-pub use choose::{Choice, choose};
+pub use choose::{PresetChoice, choose};
 use flow::FlowTable;
 pub use flow::PresetFlow;
-pub use prompt::{Filling, PresetPrompts};
-pub use propose::{Available, NoAgents, Proposal, propose};
+pub use prompt::{PlaceholderValues, PresetPrompts};
+pub use propose::{AvailableAgent, NoAgents, TeamProposal, propose};
 pub use tasks::fill_plan;
 use tasks::own_plan;
 

@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use teamster_journal::payload::{Check, Member, RunSpec};
 use teamster_prompts::Prompts;
-use teamster_prompts::facts::{DoneTask, OtherWorker, Place, Reach, Situation, WorkerPrompt, You};
+use teamster_prompts::facts::{
+    ChannelFacts, CommonFacts, DoneTask, OtherWorker, RecipientFacts, WorkerPrompt, WorkplaceFacts,
+};
 use teamster_types::paths::Reservations;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time, WorkerName};
@@ -19,7 +21,7 @@ use crate::plan::Plan;
 
 mod first;
 
-pub use first::{FirstTaker, first_takers};
+pub use first::{FirstAssignment, first_assignments};
 
 const INDENT: &str = "  ";
 const GAP: &str = "  ";
@@ -44,7 +46,7 @@ pub struct Preview<'a> {
     /// The prompt templates.
     pub prompts: &'a Prompts,
     /// How each member would contact the others.
-    pub reach: &'a BTreeMap<WorkerName, Reach>,
+    pub reach: &'a BTreeMap<WorkerName, ChannelFacts>,
     /// The prompt of the leader; `None` when no agent plans.
     pub leader_prompt: Option<&'a str>,
     /// The source of the plan, in words: `plan.toml`, `the leader codex`.
@@ -165,8 +167,8 @@ impl Preview<'_> {
         })
     }
 
-    fn firsts(&self) -> Vec<FirstTaker> {
-        first_takers(self.plan, &self.cast.members, self.reservations)
+    fn firsts(&self) -> Vec<FirstAssignment> {
+        first_assignments(self.plan, &self.cast.members, self.reservations)
     }
 
     fn labels(&self, places: &[usize]) -> Vec<&str> {
@@ -177,7 +179,7 @@ impl Preview<'_> {
     }
 
     fn members(&self) -> String {
-        let mut table = Columns::new(["WORKER", "AGENT", "ROLE", "MODEL", "CAN"]);
+        let mut table = AlignedTable::new(["WORKER", "AGENT", "ROLE", "MODEL", "CAN"]);
         for member in &self.cast.members {
             table.row([
                 member.name.as_str(),
@@ -191,7 +193,7 @@ impl Preview<'_> {
     }
 
     fn tasks(&self) -> String {
-        let mut table = Columns::new(["NR", "ID", "TASK", "AFTER", "NEEDS", "PATHS", "FIRST"]);
+        let mut table = AlignedTable::new(["NR", "ID", "TASK", "AFTER", "NEEDS", "PATHS", "FIRST"]);
         let dash = |list: &[String]| match list {
             [] => "-".to_owned(),
             list => list.join(", "),
@@ -216,13 +218,13 @@ impl Preview<'_> {
     }
 
     /// Returns the prompt of a task's agent at the first attempt, without any messages.
-    fn prompt(&self, place: usize, firsts: &[FirstTaker]) -> String {
+    fn prompt(&self, place: usize, firsts: &[FirstAssignment]) -> String {
         let (Some(task), Some(planned)) = (self.planned_task(place), self.plan.tasks.get(place))
         else {
             return String::new();
         };
         let owner = planned.task.owner.as_ref();
-        let worker = owner.or_else(|| firsts.get(place).and_then(FirstTaker::worker));
+        let worker = owner.or_else(|| firsts.get(place).and_then(FirstAssignment::worker));
         let is_at_once = firsts
             .get(place)
             .is_some_and(|first| first.worker().is_some());
@@ -244,8 +246,8 @@ impl Preview<'_> {
             })
         });
         let facts = WorkerPrompt {
-            situation: Situation {
-                you: self.you(worker),
+            situation: CommonFacts {
+                you: self.recipient_facts(worker),
                 goal: briefing::goal(self.spec, &task),
                 others: others.collect(),
                 checks: briefing::checks(Some(self.spec), &[], &task.verify()),
@@ -254,10 +256,10 @@ impl Preview<'_> {
                     .or_else(|| self.reach.values().next())
                     .cloned()
                     .unwrap_or_default(),
-                place: Place {
+                place: WorkplaceFacts {
                     is_shared: self.spec.in_place,
                 },
-                ..Situation::default()
+                ..CommonFacts::default()
             },
             task: briefing::task_facts(&task),
             builds_on: done.collect(),
@@ -268,10 +270,10 @@ impl Preview<'_> {
         }
     }
 
-    fn you(&self, worker: Option<&WorkerName>) -> You {
+    fn recipient_facts(&self, worker: Option<&WorkerName>) -> RecipientFacts {
         let is_it = |member: &&Member| Some(&member.name) == worker;
         let member = self.cast.members.iter().find(is_it);
-        You {
+        RecipientFacts {
             name: worker.map_or_else(|| SOMEBODY.to_owned(), WorkerName::to_string),
             team: self.team.to_owned(),
             role: member.and_then(|member| member.role.clone()),
@@ -296,11 +298,11 @@ fn set_in(text: &str) -> String {
 }
 
 /// A table whose columns stay aligned in any script, indented by two spaces.
-pub(crate) struct Columns<const N: usize> {
+pub(crate) struct AlignedTable<const N: usize> {
     lines: Vec<[String; N]>,
 }
 
-impl<const N: usize> Columns<N> {
+impl<const N: usize> AlignedTable<N> {
     pub(crate) fn new(headings: [&str; N]) -> Self {
         Self {
             lines: vec![headings.map(str::to_owned)],

@@ -10,16 +10,16 @@
 
 mod collaboration;
 mod gate;
+mod gate_content;
 mod journal;
 mod left_behind;
 mod markdown;
 mod page;
 mod review;
-mod said;
 mod sections;
-mod shown;
 #[cfg(test)]
 mod tests;
+mod worker_words;
 
 use std::time::Duration;
 

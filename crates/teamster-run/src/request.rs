@@ -54,7 +54,7 @@ pub enum RequestError {
 
 /// Workers of one kind in a crew.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct CrewGroup {
     /// The number of workers.
     pub count: u32,
     /// The agent: a role, a provider, or `command:…` and `scripted:…`.
@@ -67,7 +67,7 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crew {
     /// The groups, in the order of the request; never empty.
-    pub groups: Vec<Group>,
+    pub groups: Vec<CrewGroup>,
 }
 
 /// One worker of a crew.
@@ -195,7 +195,7 @@ fn entries(text: &str) -> Vec<&str> {
     entries
 }
 
-fn group(entry: &str) -> Result<Group, RequestError> {
+fn group(entry: &str) -> Result<CrewGroup, RequestError> {
     let wrong = |why: String| RequestError::Entry {
         entry: entry.to_owned(),
         why,
@@ -222,7 +222,7 @@ fn group(entry: &str) -> Result<Group, RequestError> {
         let argument = more.map(str::trim).filter(|more| !more.is_empty());
         let argument =
             argument.ok_or_else(|| wrong(format!("`{word}` needs something after its colon")))?;
-        return Ok(Group {
+        return Ok(CrewGroup {
             count,
             agent: format!("{word}:{argument}"),
             role: None,
@@ -231,7 +231,7 @@ fn group(entry: &str) -> Result<Group, RequestError> {
     if let Some(role) = more {
         check_word(role, "role").map_err(wrong)?;
     }
-    Ok(Group {
+    Ok(CrewGroup {
         count,
         agent: word.to_owned(),
         role: more.map(str::to_owned),
@@ -253,7 +253,7 @@ pub fn check_word(word: &str, what: &str) -> Result<(), String> {
     ))
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for CrewGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.count, self.agent)?;
         match &self.role {

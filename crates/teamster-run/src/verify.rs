@@ -11,6 +11,6 @@ mod output;
 mod regression;
 mod run;
 
-pub use detect::{Detected, Skipped, detect};
+pub use detect::{DetectedChecks, SkippedCheck, detect};
 pub use regression::{RegressionReport, compare_with_base};
-pub use run::{CheckPlace, CheckRunner, NotRun};
+pub use run::{CheckNotRun, CheckPlace, CheckRunner};

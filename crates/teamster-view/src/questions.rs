@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use teamster_journal::payload::{Addressee, ProposedTask, QuestionKind};
-use teamster_journal::{EventType, Question, QuestionFate, Questions, family};
+use teamster_journal::{EventType, Question, QuestionStatus, Questions, family};
 use teamster_store::{Read, Result};
 use teamster_types::phrase::{PhraseKey, Wording};
 use teamster_types::{TaskId, TeamName, Time};
@@ -68,24 +68,24 @@ pub struct QuestionView {
 impl QuestionView {
     /// Creates the view of a question.
     pub fn of(question: &Question) -> Self {
-        let (state, answer, answered_by, ended_at) = match &question.fate {
-            QuestionFate::Open => (QuestionState::Open, None, None, None),
-            QuestionFate::Answered { at, by, answer, .. } => (
+        let (state, answer, answered_by, ended_at) = match &question.state {
+            QuestionStatus::Open => (QuestionState::Open, None, None, None),
+            QuestionStatus::Answered { at, by, answer, .. } => (
                 QuestionState::Answered,
                 Some(answer.clone()),
                 Some(by.as_str().to_owned()),
                 Some(*at),
             ),
-            QuestionFate::Expired { at, reason, .. } => (
+            QuestionStatus::Expired { at, reason, .. } => (
                 QuestionState::Expired,
                 Some(reason.to_string()),
                 None,
                 Some(*at),
             ),
         };
-        let answer_codes = match &question.fate {
-            QuestionFate::Expired { reason, .. } => reason.codes().to_vec(),
-            QuestionFate::Open | QuestionFate::Answered { .. } => Vec::new(),
+        let answer_codes = match &question.state {
+            QuestionStatus::Expired { reason, .. } => reason.codes().to_vec(),
+            QuestionStatus::Open | QuestionStatus::Answered { .. } => Vec::new(),
         };
         let forwarded = question.forwarded.as_ref();
         Self {

@@ -8,9 +8,9 @@ use teamster_types::end::EndRecord;
 use teamster_types::{TeamName, Time, WorkerName};
 
 /// How long to wait for the file's lock.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many bytes at the end of the file are searched for a line about the same launch.
-const LOOKED_THROUGH: u64 = 256 * 1024;
+const SEARCHED_BYTES: u64 = 256 * 1024;
 
 /// Records the ends of workers below a Claude folder.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl EndAlerts {
         let claude = Dir::open_or_create_root(&self.claude)?;
         let line = EndRecord::unseen(team.as_str(), worker.as_str()).to_line(launch, now);
         // If the lock cannot be taken in time, a duplicate line is better than none.
-        let lock = Lock::wait(&claude, layout::ZOMBIE_ALERTS, PATIENCE, false)?;
+        let lock = Lock::wait(&claude, layout::ZOMBIE_ALERTS, LOCK_TIMEOUT, false)?;
         if matches!(lock, Waited::Held(_)) && is_recorded(&claude, launch)? {
             return Ok(());
         }
@@ -56,7 +56,7 @@ fn is_recorded(claude: &Dir, launch: &str) -> Result<bool, FsError> {
     let size = claude
         .stamp(layout::ZOMBIE_ALERTS)?
         .map_or(0, |stamp| stamp.size);
-    let from = size.saturating_sub(LOOKED_THROUGH);
+    let from = size.saturating_sub(SEARCHED_BYTES);
     let Some((bytes, _)) = claude.read_from(layout::ZOMBIE_ALERTS, from)? else {
         return Ok(false);
     };

@@ -20,15 +20,15 @@ use teamster_journal::{EventActor, EventKind, NewEvent};
 
 use crate::attempt::{AgentAttempt, AttemptCommand, StopCause};
 use crate::limits::WorkerLimits;
-use crate::process::{self, AgentProcess, LAST_WORDS, LaunchSite, TempFolder};
+use crate::process::{self, AgentProcess, DRAIN_TIMEOUT, LaunchSite, TempFolder};
 
 /// The poll interval for `stop`.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// An answer of more than twice this many bytes is shortened to its end of this length.
 const LONGEST_ANSWER: usize = 4 * 1024 * 1024;
 
 /// The reply to an agent that itself asks the person a question.
-const NOBODY_HERE: &str = "Nobody answers while you are asked this. If your answer has a place for questions, put it there; else \
+const NOBODY_CAN_ANSWER: &str = "Nobody answers while you are asked this. If your answer has a place for questions, put it there; else \
      decide by yourself, and say what you assumed.";
 
 /// The question, the agent and the environment in which it answers.
@@ -174,7 +174,7 @@ impl Conversation<'_> {
         self.watch(stop);
         self.process.close_input();
         let (leftover, _) = process::end_leftovers(&self.tree(), self.ask.limits.grace);
-        let deadline = Instant::now() + LAST_WORDS;
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
         while !self.attempt.is_drained() {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(left) {
@@ -195,7 +195,7 @@ impl Conversation<'_> {
     /// Supervises the agent until it ends.
     fn watch(&mut self, stop: &dyn Fn() -> bool) {
         while !self.attempt.has_ended() {
-            match self.events.recv_timeout(LOOK) {
+            match self.events.recv_timeout(POLL_INTERVAL) {
                 Ok(said) => self.take(said),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -214,7 +214,7 @@ impl Conversation<'_> {
     }
 
     fn take(&mut self, said: ChildEvent) {
-        for command in self.attempt.hear(said, Instant::now()) {
+        for command in self.attempt.handle(said, Instant::now()) {
             self.apply(command);
         }
     }
@@ -234,7 +234,8 @@ impl Conversation<'_> {
             AttemptCommand::RequestEnd(_) => {
                 let interrupt = self.attempt.interrupt();
                 let interrupt = interrupt.unwrap_or_else(|| self.ask.driver.interrupt());
-                self.process.ask_to_end(interrupt, self.attempt.was_seen());
+                self.process
+                    .ask_to_end(interrupt, self.attempt.has_shown_life());
             }
             AttemptCommand::Kill => {
                 self.tree().kill().or_trace("kill what an agent started");
@@ -250,7 +251,7 @@ impl Conversation<'_> {
 
     /// Tells the client that its question will not be answered.
     fn leave_question(&mut self, request: &str) {
-        let reply = QuestionReply::Unanswered(NOBODY_HERE.to_owned());
+        let reply = QuestionReply::Unanswered(NOBODY_CAN_ANSWER.to_owned());
         let line = self
             .attempt
             .answer_question(request, &reply, Instant::now());

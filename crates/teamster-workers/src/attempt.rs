@@ -104,7 +104,7 @@ pub(crate) struct AttemptEnd {
     /// The number of processes that the agent left behind and that were then ended.
     pub(crate) leftover: usize,
     /// Whether the agent showed that it was running before it ended.
-    pub(crate) was_seen: bool,
+    pub(crate) has_shown_life: bool,
 }
 
 impl AttemptEnd {
@@ -140,7 +140,7 @@ pub(crate) struct AgentAttempt {
     is_program: bool,
     started_at: Instant,
     last_activity: Instant,
-    was_seen: bool,
+    has_shown_life: bool,
     stop: Option<StopCause>,
     /// When an agent that was asked to exit is killed.
     kill_at: Option<Instant>,
@@ -165,7 +165,7 @@ impl AgentAttempt {
             is_program,
             started_at: now,
             last_activity: now,
-            was_seen: false,
+            has_shown_life: false,
             stop: None,
             kill_at: None,
             close_at: None,
@@ -185,9 +185,9 @@ impl AgentAttempt {
     }
 
     /// Handles an event of the process.
-    pub(crate) fn hear(&mut self, said: ChildEvent, now: Instant) -> Vec<AttemptCommand> {
+    pub(crate) fn handle(&mut self, said: ChildEvent, now: Instant) -> Vec<AttemptCommand> {
         match said {
-            ChildEvent::Line(stream, line) => self.hear_line(stream, line, now),
+            ChildEvent::Line(stream, line) => self.handle_line(stream, line, now),
             ChildEvent::Closed(_) => {
                 self.open_streams = self.open_streams.saturating_sub(1);
                 Vec::new()
@@ -203,7 +203,7 @@ impl AgentAttempt {
         }
     }
 
-    fn hear_line(
+    fn handle_line(
         &mut self,
         stream: OutputStream,
         line: OutputLine,
@@ -236,7 +236,7 @@ impl AgentAttempt {
                 AgentEvent::Started { session, .. } => {
                     self.note_activity(session.clone(), now, commands);
                 }
-                _ if self.was_seen => self.note_activity(None, now, commands),
+                _ if self.has_shown_life => self.note_activity(None, now, commands),
                 // Before the agent has shown that it runs, no event counts as a sign of life.
                 _ => {}
             }
@@ -268,7 +268,7 @@ impl AgentAttempt {
         commands.push(AttemptCommand::NoteActivity {
             session: session.clone(),
         });
-        if !std::mem::replace(&mut self.was_seen, true) {
+        if !std::mem::replace(&mut self.has_shown_life, true) {
             commands.push(AttemptCommand::NoteStarted { session });
         }
     }
@@ -284,9 +284,9 @@ impl AgentAttempt {
         if self.close_at.take_if(|close_at| now >= *close_at).is_some() {
             return Some(AttemptCommand::CloseInput);
         }
-        let cause = if !self.was_seen && now >= self.started_at + self.limits.start {
+        let cause = if !self.has_shown_life && now >= self.started_at + self.limits.start {
             StopCause::NoStart
-        } else if self.was_seen && now >= self.last_activity + self.limits.idle {
+        } else if self.has_shown_life && now >= self.last_activity + self.limits.idle {
             StopCause::Silent
         } else if now >= self.started_at + self.limits.task {
             StopCause::Late
@@ -332,7 +332,7 @@ impl AgentAttempt {
 
     /// Returns how a message reaches the agent now. An agent that is being ended gets no more messages.
     pub(crate) fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
-        if self.may_be_told() {
+        if self.accepts_messages() {
             self.reader.deliver(delivery, text)
         } else {
             MessageRoute::Never
@@ -340,7 +340,7 @@ impl AgentAttempt {
     }
 
     /// Returns whether messages may be sent to the agent: it has not exited and is not being ended.
-    pub(crate) fn may_be_told(&self) -> bool {
+    pub(crate) fn accepts_messages(&self) -> bool {
         self.stop.is_none() && self.exit.is_none()
     }
 
@@ -354,7 +354,7 @@ impl AgentAttempt {
         if let Some(kill_at) = self.kill_at {
             return kill_at;
         }
-        let silent = if self.was_seen {
+        let silent = if self.has_shown_life {
             self.last_activity + self.limits.idle
         } else {
             self.started_at + self.limits.start
@@ -379,8 +379,8 @@ impl AgentAttempt {
     }
 
     /// Returns whether the agent has shown that it runs.
-    pub(crate) fn was_seen(&self) -> bool {
-        self.was_seen
+    pub(crate) fn has_shown_life(&self) -> bool {
+        self.has_shown_life
     }
 
     /// Returns when the agent last gave a sign of life.
@@ -403,7 +403,7 @@ impl AgentAttempt {
             exit,
             last_lines: self.last_lines.into_lines(),
             leftover,
-            was_seen: self.was_seen,
+            has_shown_life: self.has_shown_life,
         }
     }
 }
@@ -475,7 +475,7 @@ mod tests {
             &StopCause::NoStart
         ));
         let end = attempt.finish("sh".to_owned(), 0);
-        assert!(!end.was_seen);
+        assert!(!end.has_shown_life);
         assert_eq!(
             end.cause.map(|cause| cause.as_stopped()),
             Some(Stopped::Silent)
@@ -581,7 +581,7 @@ mod tests {
             ChildEvent::Closed(OutputStream::Error),
             ChildEvent::Ended(child::ChildExit::Code(0)),
         ] {
-            assert!(attempt.hear(said, start).is_empty());
+            assert!(attempt.handle(said, start).is_empty());
         }
         assert!(attempt.has_ended() && attempt.is_drained());
         let end = attempt.finish("sh".to_owned(), 2);

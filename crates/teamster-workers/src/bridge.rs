@@ -2,10 +2,13 @@
 //!
 //! ```text
 //!                    ┌──────────────── Bridge: one loop, one channel ────────────────┐
-//!  agent ──lines──▶  │  TaskAttempt   one run of the agent: process, log, deadlines  │
-//!  journal, mail ─▶  │  WorkerMailbox mail, requests of the agent, people's replies  │ ──▶ Reporter: journal, lead,
-//!  signals, lease ▶  │  Lifecycle     heartbeat, stop requests, pauses, quarantine   │     own output, task logs
-//!  agent's socket ▶  │  AgentRequests tools that the agent calls, its open questions │
+//!  agent ──lines──▶  │  TaskWork           one task, from its claim to its result    │
+//!                    │   └ TaskAttempt     one run of the agent on it                │
+//!  journal, mail ─▶  │  WorkerMailbox      messages for the agent and the bridge     │ ──▶ Reporter: journal, lead,
+//!                    │  PermissionRequests what a person has to decide               │     own output, task logs
+//!  signals, lease ▶  │  Lifecycle          heartbeat, stop requests, quarantine      │
+//!                    │  ProviderWait       the provider's limits, and waiting        │
+//!  agent's socket ▶  │  AgentRequests      tools that the agent calls, questions     │
 //!                    └───────────────────────────────────────────────────────────────┘
 //!  signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or released → …
 //! ```
@@ -25,76 +28,57 @@ mod heartbeat;
 mod lifecycle;
 mod log_requests;
 mod mailbox;
+mod permission_requests;
+mod provider_wait;
 mod reporter;
 mod socket;
 mod task_attempt;
+mod task_work;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use teamster_agents::{AgentEvent, AgentVerdict, PermissionDecision, ResumeSession, Trouble};
+use teamster_agents::{AgentEvent, PermissionDecision};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::{self, ProcessTree};
 use teamster_journal::payload::{
-    Addressee, WorkerPaused, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
+    Addressee, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
 };
 use teamster_journal::{EventActor, EventKind};
 use teamster_prompts::Prompts;
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
-use teamster_types::TaskId;
-use teamster_types::heartbeat::{LimitCause, ProviderLimit, WorkerStatus};
+use teamster_types::heartbeat::{ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::process::ProcessId;
-use teamster_types::redact::redact;
 use teamster_types::team::TeamOrigin;
-use teamster_types::text::shown;
+use teamster_types::{TaskId, Time};
 
 use crate::alerts::EndAlerts;
-use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
-use crate::briefing::{self, Briefer, BriefingInput};
+use crate::attempt::{AttemptCommand, StopCause};
+use crate::briefing::{self, Briefer};
 use crate::limits::WorkerLimits;
-use crate::mail_text;
-use crate::process::{LAST_WORDS, TempFolder};
 use crate::record::{self, LaunchRecord, WorkerBackend, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
-use crate::workplace::{Foundation, Workplace, WorkplaceError};
+use crate::workplace::{Workplace, WorkplaceError};
 use agent_requests::{AgentRequests, ClientReply};
-use completion::{AgentPart, Completion, REASON, TaskResolution, lost_claim};
+use completion::lost_claim;
 use heartbeat::HeartbeatThread;
 use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
-use mailbox::{MailRequest, PersonRequest, WorkerMailbox};
-use reporter::{Reporter, TaskLog, WorkerIdentity};
+use mailbox::{MailRequest, WorkerMailbox};
+use permission_requests::{PermissionRequests, PersonRequest};
+use provider_wait::ProviderWait;
+use reporter::{Reporter, WorkerIdentity};
 use socket::{AgentRequest, WorkerSocket};
 pub use task_attempt::AgentSetup;
-use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
+use task_attempt::{AgentLauncher, TaskAttempt};
+use task_work::TaskWork;
 
-/// The number of launches of an agent before the attempt is given up.
-const LAUNCHES: u32 = 2;
 /// How often ended orphans of the agent are reaped, so that they leave the process table.
-const REAP_ORPHANS: Duration = Duration::from_secs(30);
-/// The longest pause before a result that the store could not accept is written again.
-const WRITE_AGAIN: Duration = Duration::from_secs(10);
-/// The number of retries to write a result once the worker is asked to stop.
-const LAST_WRITES: u32 = 3;
-/// The most extra turns in which an agent gets messages that arrived while it worked; the rest go into the next prompt.
-const TURNS_FOR_MAIL: u32 = 3;
-
-/// The input of one turn of an agent.
-#[derive(Clone, Copy)]
-struct AgentTurn<'a> {
-    /// The prompt.
-    prompt: &'a str,
-    /// The number of attempts at the task that failed.
-    failures: u32,
-    /// The client's session to resume.
-    resume: Option<ResumeSession<'a>>,
-    /// The folder for temp files.
-    temp: &'a Arc<TempFolder>,
-}
+const REAP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Everything that reaches a bridge.
 #[derive(Debug)]
@@ -138,7 +122,7 @@ pub type OpenWorkplace =
     Box<dyn FnOnce(&mut dyn FnMut(&str)) -> Result<Box<dyn Workplace>, WorkplaceError> + Send>;
 
 /// Returns whether another task may be started now.
-pub type MayBegin = Box<dyn FnMut() -> bool + Send>;
+pub type AdmissionCheck = Box<dyn FnMut() -> bool + Send>;
 
 /// The configuration of a bridge.
 pub struct BridgeConfig {
@@ -169,7 +153,7 @@ pub struct BridgeConfig {
     /// The id of this launch.
     pub launch: String,
     /// Decides whether another task may be started: a run may have used up its budget.
-    pub may_begin: MayBegin,
+    pub may_begin: AdmissionCheck,
     /// Who answers questions of the agent.
     pub questions_to: Addressee,
     /// Prints a line to the worker's pane or log.
@@ -194,30 +178,19 @@ pub enum BridgeError {
 pub struct Bridge {
     reporter: Reporter,
     mailbox: WorkerMailbox,
+    permissions: PermissionRequests,
     lifecycle: Lifecycle,
+    provider: ProviderWait,
     launcher: AgentLauncher,
     briefer: Briefer,
     requests: AgentRequests,
     /// Whether the agent's output is shown where the worker's own output goes.
     shows_agent: bool,
     workplace: Box<dyn Workplace>,
-    may_begin: MayBegin,
+    may_begin: AdmissionCheck,
     events: Receiver<BridgeEvent>,
-    /// The task that the worker keeps while it waits for its provider.
-    waiting: Option<Claimed>,
-    /// Why the claim on that task is lost.
-    lost: Option<String>,
     /// Held for the bridge's life; the kernel releases it when the bridge dies.
     _lock: WorkerLock,
-}
-
-/// A limit of the provider that the agent hit.
-struct MetLimit {
-    limit: ProviderLimit,
-    /// How long the worker waits.
-    seconds: u64,
-    /// What the client said, in words.
-    reason: String,
 }
 
 impl Bridge {
@@ -257,7 +230,7 @@ impl Bridge {
             sender.clone(),
         )?;
         forward_system_signals(Arc::clone(&store), sender.clone());
-        let reach = briefing::reach(config.agent.driver.provider(), &config.agent.teamster);
+        let reach = briefing::channel_facts(config.agent.driver.provider(), &config.agent.teamster);
         let briefer = Briefer::new(
             identity.team.clone(),
             identity.name.clone(),
@@ -277,7 +250,9 @@ impl Bridge {
             briefer,
             reporter: Reporter::new(store, identity.clone(), config.alerts, config.output),
             mailbox: WorkerMailbox::new(record.started_at, position, is_guest),
+            permissions: PermissionRequests::default(),
             lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
+            provider: ProviderWait::new(identity.provider.clone(), config.limits.clone()),
             launcher: AgentLauncher::new(
                 identity.clone(),
                 config.agent,
@@ -292,8 +267,6 @@ impl Bridge {
             workplace,
             may_begin: config.may_begin,
             events,
-            waiting: None,
-            lost: None,
             _lock: config.lock,
         };
         let spawned = bridge
@@ -310,19 +283,19 @@ impl Bridge {
 
     /// Works until the worker is to stop.
     pub fn run(mut self) -> Result<(), BridgeError> {
-        self.lifecycle.show(WorkerStatus::Polling);
+        self.lifecycle.set_status(WorkerStatus::Polling);
         let requests = self.mailbox.read_mail(&mut self.reporter);
-        self.obey(requests);
-        if let Some(limit) = WorkerMailbox::known_limit(&self.reporter) {
-            self.hear_of_limit(&limit);
+        self.carry_out(requests);
+        if let Some(limit) = provider_wait::known_limit(&self.reporter) {
+            self.note_peer_limit(&limit);
         }
         let mut claimed_at: Option<Instant> = None;
         while !self.lifecycle.is_over() {
-            if self.lifecycle.may_work() && (self.may_begin)() && !self.is_called_back() {
+            if self.may_work() && (self.may_begin)() && !self.has_stop_signal() {
                 claimed_at = Some(Instant::now());
                 match self.claim() {
                     Ok(Some(claimed)) => {
-                        self.work(&claimed);
+                        TaskWork::run(&mut self, &claimed);
                         continue;
                     }
                     Ok(None) => self.report_idle(),
@@ -357,7 +330,7 @@ impl Bridge {
         let now = self.reporter.store().now();
         match (event, run) {
             (BridgeEvent::Agent(number, said), Some(run)) if run.has_number(number) => {
-                let commands = run.hear(said);
+                let commands = run.handle(said);
                 // Mail is delivered before replies, so that a client that waits for a reply has the messages when it continues.
                 self.deliver_mail(run);
                 self.apply(run, commands);
@@ -377,7 +350,9 @@ impl Bridge {
             (BridgeEvent::LogsWanted, _) => {
                 log_requests::answer(&self.reporter, self.launcher.project());
             }
-            (BridgeEvent::TeamChanged { has_mail }, run) => return self.read_news(run, has_mail),
+            (BridgeEvent::TeamChanged { has_mail }, run) => {
+                return self.read_journal(run, has_mail);
+            }
             (BridgeEvent::Requested(request), Some(run)) => self.serve(request, run),
             (BridgeEvent::Requested(request), None) => {
                 let failure = ToolFailure::new(
@@ -391,15 +366,13 @@ impl Bridge {
                 let asked = self
                     .requests
                     .note_written(number, is_written, reporter, mailbox);
-                self.obey(asked);
+                self.carry_out(asked);
             }
             (BridgeEvent::CallerGone(number), _) => {
                 self.requests.note_caller_gone(number, &mut self.reporter);
             }
-            (BridgeEvent::ClaimLost(task, why), None)
-                if (self.waiting.as_ref()).is_some_and(|held| *held.task.id() == task) =>
-            {
-                self.lost = Some(why);
+            (BridgeEvent::ClaimLost(task, why), None) if self.provider.keeps(&task) => {
+                self.provider.set_lost(Some(why));
             }
             // These are the last lines of an earlier attempt, or the claim of an earlier task.
             (BridgeEvent::Agent(..) | BridgeEvent::ClaimLost(..), _) => {}
@@ -409,7 +382,7 @@ impl Bridge {
 
     /// Delivers new messages to the running agent, unless a tool reply is already delivering mail.
     fn deliver_mail(&mut self, run: &mut TaskAttempt<'_>) {
-        if !self.requests.has_mail_on_its_way() {
+        if !self.requests.has_mail_in_flight() {
             let limit = self.launcher.limits().prompt;
             self.mailbox.deliver(run, &mut self.reporter, limit);
         }
@@ -422,7 +395,7 @@ impl Bridge {
         // Other tools deliver the mail that the bridge already knows; `inbox_read` must also include the latest messages.
         if request.tool == WorkerTool::InboxRead.name() {
             let asked = self.mailbox.read_mail(&mut self.reporter);
-            self.obey(asked);
+            self.carry_out(asked);
         }
         let limit = self.launcher.limits().idle;
         let (reporter, mailbox) = (&mut self.reporter, &self.mailbox);
@@ -432,18 +405,18 @@ impl Bridge {
 
     /// Reads the journal and the mail, and passes on what concerns the running agent; returns whether there may be a task to
     /// claim.
-    fn read_news(&mut self, run: Option<&mut TaskAttempt<'_>>, has_mail: bool) -> bool {
+    fn read_journal(&mut self, run: Option<&mut TaskAttempt<'_>>, has_mail: bool) -> bool {
         let held = run.as_ref().map(|run| run.task().clone());
-        let held = held.or_else(|| Some(self.waiting.as_ref()?.task.id().clone()));
+        let held = held.or_else(|| Some(self.provider.kept_task()?.task.id().clone()));
         let news = self
             .mailbox
             .read_journal(&mut self.reporter, held.as_ref(), has_mail);
-        self.obey(news.requests);
+        self.carry_out(news.requests);
         if let Some(run) = run {
             self.deliver_mail(run);
-            self.mailbox.pass_replies_on(run, &mut self.reporter);
+            self.permissions.forward_replies(run, &mut self.reporter);
             self.requests
-                .hear_answers(&mut self.reporter, &self.mailbox);
+                .forward_answers(&mut self.reporter, &self.mailbox);
             self.answer_client(run);
             let now = self.reporter.store().now();
             if self.lifecycle.is_stopping_now() {
@@ -455,33 +428,55 @@ impl Bridge {
             {
                 run.stop(StopCause::ClaimLost(why), now);
             }
-        } else if let Some(claimed) = &self.waiting
+        } else if let Some(claimed) = self.provider.kept_task()
             && news.held_task_changed
         {
-            self.lost = lost_claim(&self.reporter, claimed);
+            let lost = lost_claim(&self.reporter, claimed);
+            self.provider.set_lost(lost);
         }
         if let Some(limit) = news.limit {
-            self.hear_of_limit(&limit);
+            self.note_peer_limit(&limit);
         }
         news.may_be_work
     }
 
     /// Handles a limit that another worker of the same provider hit, so that this worker does not hit it as well.
-    fn hear_of_limit(&mut self, limit: &ProviderLimit) {
+    fn note_peer_limit(&mut self, limit: &ProviderLimit) {
         let now = self.reporter.store().now();
-        let is_ours = limit.provider == self.reporter.identity().provider
-            && limit.cause == LimitCause::RateLimit
-            && limit.until > now;
-        if is_ours && self.lifecycle.wait_for(limit.clone(), now) {
+        if self.provider.concerns_us(limit, now) && self.wait_for_limit(limit, now) {
             self.reporter.say(limit.phrase().as_str());
         }
     }
 
+    /// Waits for a limit, and shows it in the heartbeat, unless a known limit ends later. Returns whether it did.
+    fn wait_for_limit(&mut self, limit: &ProviderLimit, now: Time) -> bool {
+        let is_longer = self.provider.wait_for(limit, now);
+        if is_longer {
+            self.lifecycle.show_limit(Some(limit.clone()));
+        }
+        is_longer
+    }
+
+    /// Ends the wait for a limit that has passed; returns whether there was one.
+    fn end_limit_if_over(&mut self, now: Time) -> bool {
+        let is_over = self.provider.end_if_over(now);
+        if is_over {
+            self.lifecycle.show_limit(None);
+        }
+        is_over
+    }
+
+    /// Returns whether the worker may claim a task now.
+    fn may_work(&self) -> bool {
+        self.lifecycle.may_work() && !self.provider.is_waiting()
+    }
+
     /// Carries out requests in the mail that are addressed to the bridge itself.
-    fn obey(&mut self, requests: Vec<MailRequest>) {
+    fn carry_out(&mut self, requests: Vec<MailRequest>) {
         for request in requests {
             match request {
                 MailRequest::Stop(signal) => self.request_stop(signal),
+                MailRequest::Decide(reply) => self.permissions.add_reply(reply),
                 MailRequest::Resume { by } => {
                     if self.lifecycle.resume() {
                         self.reporter.say(&format!("resumed by {by}"));
@@ -492,7 +487,7 @@ impl Bridge {
                 }
             }
         }
-        self.mailbox.acknowledge_obeyed(&mut self.reporter);
+        self.mailbox.acknowledge_requests(&mut self.reporter);
     }
 
     fn request_stop(&mut self, signal: Signal) {
@@ -503,7 +498,7 @@ impl Bridge {
 
     /// Returns whether the worker is asked to stop. The heartbeat thread reports that a moment later, and no task may start in
     /// between.
-    fn is_called_back(&mut self) -> bool {
+    fn has_stop_signal(&mut self) -> bool {
         let signals = self
             .reporter
             .store()
@@ -526,7 +521,7 @@ impl Bridge {
 
     /// Tells the lead, once until the next task, that the worker is idle, and whether every task is done.
     fn report_idle(&mut self) {
-        if !self.lifecycle.report_idle() {
+        if !self.lifecycle.take_idle_report() {
             return;
         }
         let reporter = &mut self.reporter;
@@ -548,31 +543,32 @@ impl Bridge {
     fn wait_for_work(&mut self, claimed_at: Option<Instant>) {
         let mut wait = IdleWait::new(claimed_at, Instant::now());
         loop {
-            let until = self.lifecycle.wake_at(&wait, self.reporter.store().now());
+            let limited = self.provider.time_left(self.reporter.store().now());
+            let until = wait.wake_at(limited);
             match self.step(None, until) {
                 StepOutcome::Event { may_be_work } => {
                     let now = Instant::now();
                     if self.lifecycle.is_over() {
                         return;
                     }
-                    if may_be_work && self.lifecycle.may_work() {
+                    if may_be_work && self.may_work() {
                         std::thread::sleep(wait.before_claim(now));
                         return;
                     }
                 }
                 StepOutcome::Timeout => {
-                    if self.lifecycle.end_limit(self.reporter.store().now()) {
+                    if self.end_limit_if_over(self.reporter.store().now()) {
                         return;
                     }
-                    let outlook = if self.lifecycle.may_work() {
-                        WorkOutlook::look(&mut self.reporter, self.launcher.machine())
+                    let outlook = if self.may_work() {
+                        WorkOutlook::check(&mut self.reporter, self.launcher.machine())
                     } else {
                         WorkOutlook::Later
                     };
                     if outlook == WorkOutlook::Now {
                         return;
                     }
-                    wait.look_again(outlook, Instant::now());
+                    wait.extend(outlook, Instant::now());
                 }
                 StepOutcome::Closed => {
                     self.lifecycle.note_team_gone();
@@ -582,339 +578,26 @@ impl Bridge {
         }
     }
 
-    /// Works on a task, from its claim to its end.
-    fn work(&mut self, claimed: &Claimed) {
-        let id = claimed.task.id();
-        self.lifecycle.begin_task(id, &claimed.token);
-        self.reporter
-            .say(&format!("task {id}: {}", claimed.task.subject()));
-        let mut log = self.launcher.open_log(&mut self.reporter, id);
-        let part = match self.begin_workplace(claimed, &mut log) {
-            Ok(()) => self.run_until_served(claimed, &mut log),
-            Err(part) => part,
-        };
-        self.complete(claimed, &part, &mut log);
-        self.lifecycle.end_task();
-    }
-
-    /// Runs the agent on the task. While its provider is unavailable, the worker keeps the task and its worktree, and then
-    /// continues: no other worker takes the task in the meantime, and the attempt does not count as a failure.
-    fn run_until_served(&mut self, claimed: &Claimed, log: &mut TaskLog) -> AgentPart {
-        let mut is_continued = false;
-        loop {
-            let part = self.run_agent(claimed, log, is_continued);
-            let Some(limit) = self.limit_met(&part) else {
-                return part;
-            };
-            self.waiting = Some(claimed.clone());
-            let goes_on = self.wait_for_provider(claimed, &limit, log);
-            self.waiting = None;
-            if let Some(why) = self.lost.take() {
-                self.record_spent(claimed, &part);
-                return AgentPart::Lost(why);
-            }
-            if !goes_on {
-                return part;
-            }
-            self.record_spent(claimed, &part);
-            is_continued = true;
-        }
-    }
-
-    /// Returns the limit of the provider that ended the agent, and until when the worker waits.
-    fn limit_met(&mut self, part: &AgentPart) -> Option<MetLimit> {
-        let AgentPart::Ran(end) = part else {
-            return None;
-        };
-        let AgentVerdict::Paused { trouble, reason } = &end.outcome.verdict else {
-            return None;
-        };
-        if !matches!(end.cause, None | Some(StopCause::Silent | StopCause::Late)) {
-            return None;
-        }
-        let known = end.outcome.limit.as_ref();
-        let resets_at = known.and_then(|known| known.resets_at);
-        let now = self.reporter.store().now();
-        let until = self.lifecycle.count_trouble(now, resets_at);
-        Some(MetLimit {
-            seconds: until.since(now).as_secs(),
-            limit: ProviderLimit {
-                provider: self.reporter.identity().provider.clone(),
-                cause: match trouble {
-                    Trouble::Outage => LimitCause::Outage,
-                    Trouble::SignIn => LimitCause::SignIn,
-                    Trouble::RateLimit | Trouble::Task => LimitCause::RateLimit,
-                },
-                window: known.and_then(|known| known.window.clone()),
-                until,
-            },
-            reason: format!("{}: {reason}", trouble.words()),
-        })
-    }
-
-    /// Waits until the provider is available again; returns whether the work continues then. Other workers of the same provider
-    /// learn about the limit from the recorded event.
-    fn wait_for_provider(&mut self, claimed: &Claimed, met: &MetLimit, log: &mut TaskLog) -> bool {
-        let now = self.reporter.store().now();
-        let MetLimit {
-            limit,
-            seconds,
-            reason,
-        } = met;
-        let words = format!("{}; {reason}", limit.phrase());
-        self.reporter.say(&words);
-        log.note(now, &words);
-        let paused = EventKind::WorkerPaused(WorkerPaused {
-            seconds: *seconds,
-            reason: shown(reason, REASON),
-            limit: Some(limit.clone()),
-        });
-        let event = self.reporter.event(paused).task(claimed.task.id());
-        self.reporter.record(event);
-        self.lifecycle.wait_for(limit.clone(), now);
-        self.lifecycle.show(WorkerStatus::Polling);
-        while !self.lifecycle.is_over() && self.lost.is_none() {
-            let now = self.reporter.store().now();
-            if self.lifecycle.end_limit(now) {
-                self.lost = lost_claim(&self.reporter, claimed);
-                return self.lost.is_none();
-            }
-            let wait = self.lifecycle.limited_for(now).unwrap_or_default();
-            if self.step(None, Instant::now() + wait) == StepOutcome::Closed {
-                self.lifecycle.note_team_gone();
-            }
-        }
-        false
-    }
-
-    /// Prepares the workplace, with the finished work that the task builds on.
-    fn begin_workplace(&mut self, claimed: &Claimed, log: &mut TaskLog) -> Result<(), AgentPart> {
-        let (store, team) = (self.reporter.store(), self.reporter.team());
-        let on = Foundation::of(store, team, self.reporter.name(), Some(&claimed.task))
-            .map_err(|error| AgentPart::NoWorkplace(error.to_string()))?;
-        let left_out = self
-            .workplace
-            .begin(&on)
-            .map_err(|error| AgentPart::NoWorkplace(error.to_string()))?;
-        // Files that must not be committed and were left by a killed worker are reported now: they do not belong to this task.
-        let secrets = self.workplace.take_secrets();
-        if !secrets.is_empty() {
-            self.reporter.record_secrets(None, &secrets);
-        }
-        let (store, team) = (self.reporter.store(), self.reporter.team());
-        for work in &left_out.own {
-            log.note(store.now(), &format!("begins without {work}"));
-        }
-        if left_out.waited_for.is_empty() {
-            return Ok(());
-        }
-        Err(AgentPart::NoFoundation(format!(
-            "the results it waited for conflict: {}; merge them, as `teamster merge {team}` \
-             does, or redo one of the tasks with `teamster task retry`",
-            left_out.waited_for.join("; ")
-        )))
-    }
-
-    /// Runs the agent on the task; a failed launch is retried once.
-    fn run_agent(&mut self, claimed: &Claimed, log: &mut TaskLog, is_continued: bool) -> AgentPart {
-        let mut why = String::new();
-        for launch in 1..=LAUNCHES {
-            if self.lifecycle.is_stopping_now() {
-                break;
-            }
-            why = match self.attempt(claimed, log, is_continued) {
-                Ok(end) if end.cause == Some(StopCause::NoStart) => end.describe_failed_launch(),
-                Ok(end) => return AgentPart::Ran(Box::new(end)),
-                Err(why) => why,
-            };
-            let reason = redact(&why).into_owned();
-            let text = format!("launch {launch} failed: {reason}");
-            log.note(self.reporter.store().now(), &text);
-            self.reporter
-                .record_failed_launch(claimed.task.id(), launch, &reason);
-        }
-        AgentPart::NoLaunch(why)
-    }
-
-    /// Makes one attempt at a task: a turn of the agent, and further turns for messages that arrived while it worked.
-    fn attempt(
-        &mut self,
-        claimed: &Claimed,
-        log: &mut TaskLog,
-        is_continued: bool,
-    ) -> Result<AttemptEnd, String> {
-        // Replies from before this attempt do not belong to it.
-        self.mailbox.begin_attempt();
-        self.requests.begin_attempt();
-        let (store, id) = (self.reporter.store(), claimed.task.id());
-        let failure = store.failure(self.reporter.team(), id);
-        let failure = failure
-            .ok_or_trace("read how the task failed before")
-            .flatten();
-        let temp = Arc::new(TempFolder::make(&self.reporter.identity().launch));
-        let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
-        let briefing = BriefingInput {
-            task: &claimed.task,
-            mail: &mail,
-            failure: failure.as_ref(),
-            workplace: self.workplace.as_ref(),
-            temp: temp.path(),
-            is_continued,
-        };
-        let briefing = self
-            .briefer
-            .brief(store, &briefing)
-            .map_err(|error| format!("cannot build the prompt for the agent: {error}"))?;
-        if let Some(error) = &briefing.fallback {
-            log.note(store.now(), &format!("uses the built-in prompt: {error}"));
-        }
-        if !briefing.left_out.is_empty() {
-            let parts = briefing.left_out.join(", ");
-            log.note(
-                store.now(),
-                &format!("the prompt was too long; shortened: {parts}"),
-            );
-        }
-        let turn = AgentTurn {
-            prompt: &briefing.text,
-            failures: failure.as_ref().map_or(0, |failure| failure.retry_count),
-            resume: None,
-            temp: &temp,
-        };
-        let end = self.turn(claimed, log, &turn)?;
-        Ok(self.tell_rest(claimed, log, end, &turn))
-    }
-
-    /// Delivers messages that arrived while the agent worked in further turns of its session, if its client accepts them in no
-    /// other way. The task stays done even if such a turn fails.
-    fn tell_rest(
-        &mut self,
-        claimed: &Claimed,
-        log: &mut TaskLog,
-        mut end: AttemptEnd,
-        first: &AgentTurn<'_>,
-    ) -> AttemptEnd {
-        for _ in 0..TURNS_FOR_MAIL {
-            if !self.launcher.has_turns_for_mail() {
-                break;
-            }
-            // Messages that arrived at the end of the turn are included.
-            self.read_news(None, true);
-            let AgentVerdict::Done { summary } = &end.outcome.verdict else {
-                break;
-            };
-            let can_go_on = end.cause.is_none() && !self.lifecycle.is_stopping_now();
-            let Some(session) = end.outcome.session.clone().filter(|_| can_go_on) else {
-                break;
-            };
-            let (summary, spent) = (summary.clone(), end.outcome.spent);
-            self.mailbox.begin_attempt();
-            let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
-            if mail.is_empty() {
-                break;
-            }
-            self.requests.begin_attempt();
-            let prompt = mail_text::told_at_work(&mail);
-            let turn = AgentTurn {
-                prompt: &prompt,
-                resume: Some(ResumeSession {
-                    session: &session,
-                    spent: Some(spent),
-                }),
-                ..*first
-            };
-            let now = self.reporter.store().now();
-            log.note(now, "gives the agent another turn for the messages it got");
-            let told = match self.turn(claimed, log, &turn) {
-                Ok(told) => told,
-                Err(why) => {
-                    log.note(now, &format!("the turn could not be started: {why}"));
-                    break;
-                }
-            };
-            end.outcome.spent = spent.then(told.outcome.spent);
-            end.leftover += told.leftover;
-            match told.outcome.verdict {
-                // The earlier report stays unless the agent reports again.
-                AgentVerdict::Done { summary: more } => {
-                    let summary = format!("{summary}\n\n{more}");
-                    end.outcome.verdict = AgentVerdict::Done { summary };
-                    end.outcome.session = told.outcome.session.or(end.outcome.session);
-                }
-                other => {
-                    let text = format!(
-                        "the earlier result stands, because that turn had no result: {other:?}"
-                    );
-                    log.note(now, &text);
-                    break;
-                }
-            }
-        }
-        end
-    }
-
-    /// Runs the agent for one turn, to its end.
-    fn turn(
-        &mut self,
-        claimed: &Claimed,
-        log: &mut TaskLog,
-        turn: &AgentTurn<'_>,
-    ) -> Result<AttemptEnd, String> {
-        let (store, id) = (self.reporter.store(), claimed.task.id());
-        let input = AttemptInput {
-            folder: self.workplace.folder(),
-            prompt: turn.prompt,
-            failures: turn.failures,
-            resume: turn.resume,
-            temp: Arc::clone(turn.temp),
-        };
-        let mut run = self.launcher.start(claimed, input, log, store.now())?;
-        let commands = run.note_executed();
-        self.apply(&mut run, commands);
-        self.watch(&mut run);
-        self.requests.end_attempt(&mut self.reporter);
-        let (leftover, still_there) = run.end_leftovers();
-        if let Some(error) = still_there {
-            self.reporter.say(&error.to_string());
-        }
-        let deadline = Instant::now() + LAST_WORDS;
-        while !run.state().is_drained() {
-            match self.step(Some(&mut run), deadline) {
-                StepOutcome::Event { .. } => {}
-                StepOutcome::Timeout | StepOutcome::Closed => break,
-            }
-        }
-        self.look_at_inbox_file(&run);
-        let process = run.process_id().clone();
-        let end = run.finish(leftover);
-        // An agent that ended without any output has shown by its end that it ran.
-        if end.outcome.started && !end.was_seen && end.cause.is_none() {
-            self.note_started(id, process, None);
-        }
-        let requests = self.mailbox.end_attempt(&mut self.reporter);
-        self.obey(requests);
-        Ok(end)
-    }
-
     /// Supervises the agent until it ends.
     fn watch(&mut self, run: &mut TaskAttempt<'_>) {
         let mut reaped = Instant::now();
         while !run.state().has_ended() {
-            let until = self.next_deadline(run).min(Instant::now() + REAP_ORPHANS);
+            let until = self.next_deadline(run).min(Instant::now() + REAP_INTERVAL);
             if self.step(Some(run), until) == StepOutcome::Closed {
                 return;
             }
             // The time limits are checked after every event, so that steady output cannot delay them.
             if !run.state().is_stopping() {
                 let limit = self.launcher.limits().idle;
-                self.mailbox.deny_expired(run, &mut self.reporter, limit);
+                self.permissions
+                    .deny_expired(run, &mut self.reporter, limit);
                 self.wait_for_answers(run, limit);
             }
-            self.look_at_inbox_file(run);
+            self.check_inbox_file(run);
             if let Some(command) = run.tick() {
                 self.apply(run, vec![command]);
             }
-            if reaped.elapsed() >= REAP_ORPHANS {
+            if reaped.elapsed() >= REAP_INTERVAL {
                 reaped = Instant::now();
                 run.reap_orphans();
             }
@@ -942,7 +625,7 @@ impl Bridge {
 
     fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
         let deadline = run.state().deadline();
-        let deadline = match self.mailbox.next_look_at_inbox_file(Instant::now()) {
+        let deadline = match self.mailbox.next_inbox_check(Instant::now()) {
             Some(look) => deadline.min(look),
             None => deadline,
         };
@@ -950,16 +633,16 @@ impl Bridge {
             return deadline;
         }
         let expiries = [
-            self.mailbox.next_expiry(self.launcher.limits().idle),
+            self.permissions.next_expiry(self.launcher.limits().idle),
             self.requests.next_expiry(),
         ];
         expiries.into_iter().flatten().fold(deadline, Instant::min)
     }
 
     /// Checks whether a program has read the messages in its inbox file.
-    fn look_at_inbox_file(&mut self, run: &TaskAttempt<'_>) {
-        let requests = self.mailbox.look_at_inbox_file(run, &mut self.reporter);
-        self.obey(requests);
+    fn check_inbox_file(&mut self, run: &TaskAttempt<'_>) {
+        let requests = self.mailbox.check_inbox_file(run, &mut self.reporter);
+        self.carry_out(requests);
     }
 
     /// Performs the commands of an attempt.
@@ -974,10 +657,10 @@ impl Bridge {
                     self.note_started(run.task(), process, session);
                 }
                 AttemptCommand::NoteTaken(delivery) => {
-                    let requests = self.mailbox.client_took(&mut self.reporter, &delivery);
-                    self.obey(requests);
+                    let requests = self.mailbox.note_accepted(&mut self.reporter, &delivery);
+                    self.carry_out(requests);
                 }
-                AttemptCommand::NoteRefused(delivery) => self.mailbox.client_refused(&delivery),
+                AttemptCommand::NoteRefused(delivery) => self.mailbox.note_rejected(&delivery),
                 AttemptCommand::Report(event) => self.report(run, &event),
                 own => {
                     let said = run.perform(own, self.reporter.store().now());
@@ -991,8 +674,8 @@ impl Bridge {
 
     /// Notes that the agent runs, and so has received the mail in its prompt.
     fn note_started(&mut self, task: &TaskId, process: ProcessId, session: Option<String>) {
-        let requests = self.mailbox.prompt_was_told(&mut self.reporter);
-        self.obey(requests);
+        let requests = self.mailbox.note_prompt_delivered(&mut self.reporter);
+        self.carry_out(requests);
         let started = EventKind::WorkerStarted(WorkerStarted {
             process: Some(process),
             session,
@@ -1024,7 +707,7 @@ impl Bridge {
                 };
                 // The request is the agent's latest sign of life, so the wait for the person starts there.
                 let since = run.state().last_activity();
-                self.mailbox
+                self.permissions
                     .ask_person(&mut self.reporter, run.task(), &asked, since);
             }
             AgentEvent::QuestionAsked { request, question } => {
@@ -1041,67 +724,9 @@ impl Bridge {
         }
     }
 
-    /// Keeps the work of a task and writes its result to the store.
-    fn complete(&mut self, claimed: &Claimed, part: &AgentPart, log: &mut TaskLog) {
-        let resolution = TaskResolution::of(part);
-        self.record_spent(claimed, part);
-        let workplace = self.workplace.as_mut();
-        let mut completion =
-            Completion::prepare(claimed, resolution, &mut self.reporter, workplace);
-        let now = self.reporter.store().now();
-        log.note(now, &completion.resolution().describe());
-        let mut tries = 0;
-        while let Err(error) = completion.write(&mut self.reporter) {
-            tries += 1;
-            if !self.may_write_again(&error, tries) {
-                completion.give_up(&error, &mut self.reporter, self.workplace.as_mut());
-                break;
-            }
-        }
-        let resolution = completion.resolution();
-        if let Some(quarantine) = self.lifecycle.account_for(resolution) {
-            quarantine.report(&mut self.reporter);
-        }
-    }
-
-    /// Records the usage of a run of the agent and the processes that it left behind.
-    fn record_spent(&mut self, claimed: &Claimed, part: &AgentPart) {
-        let AgentPart::Ran(end) = part else {
-            return;
-        };
-        let model = self.launcher.model();
-        let spent = &end.outcome.spent;
-        self.reporter.record_usage(claimed.task.id(), model, spent);
-        if end.leftover > 0 {
-            let text = format!(
-                "ended {} processes that the agent left behind",
-                end.leftover
-            );
-            self.reporter.say(&text);
-        }
-    }
-
-    /// Waits, and returns whether to retry writing a result that the store could not accept. No other process can end the task
-    /// while this bridge lives, so a full disk must not lose the result; but a stop request must not wait forever.
-    fn may_write_again(&mut self, error: &StoreError, tries: u32) -> bool {
-        let may_pass = error.busy || error.kind == Kind::Unreachable;
-        let is_last = self.lifecycle.is_stopping() && tries > LAST_WRITES;
-        if !may_pass || self.lifecycle.is_team_gone() || is_last {
-            return false;
-        }
-        if tries == 1 {
-            self.reporter
-                .say(&format!("the result cannot be written yet: {error}"));
-        }
-        let pause = self.launcher.limits().pause_after(tries).min(WRITE_AGAIN);
-        let until = Instant::now() + pause;
-        while let StepOutcome::Event { .. } = self.step(None, until) {}
-        true
-    }
-
     /// Leaves in order: answers the stop request, ends all remaining processes, and removes the heartbeat.
     fn leave(mut self) -> Result<(), BridgeError> {
-        self.lifecycle.show(WorkerStatus::Shutdown);
+        self.lifecycle.set_status(WorkerStatus::Shutdown);
         let identity = self.reporter.identity().clone();
         let tree = ProcessTree::below_me(self.launcher.machine(), &identity.launch);
         if let Err(error) = tree.end(self.launcher.limits().grace) {
@@ -1112,9 +737,9 @@ impl Bridge {
         if !is_team_gone {
             // Late messages are included, but requests in them are no longer carried out.
             drop(self.mailbox.read_mail(&mut self.reporter));
-            self.mailbox.report_untold(&mut self.reporter);
+            self.mailbox.report_undelivered(&mut self.reporter);
             if let Some(stop) = &stop {
-                self.reporter.answer_stop(stop);
+                self.reporter.acknowledge_stop(stop);
             }
             let stopped = EventKind::WorkerStopped(WorkerStopped {
                 reason: stop.map(|stop| stop.reason).unwrap_or_default(),

@@ -9,27 +9,29 @@
 //! The facts are gathered at the moment of the claim, so that they are current for each worker. Facts that cannot be read
 //! are left out: a shorter briefing is better than a task that is never started.
 
+mod earlier_attempts;
+
 use std::path::Path;
 
 use teamster_agents::Client;
 use teamster_fs::{Dir, Sync};
 use teamster_isolate::OrTrace as _;
-use teamster_journal::payload::{Approve, CheckVerdict, Checked, Member, ReviewFinding, RunSpec};
-use teamster_journal::{MergeStanding, RunState, SpanEnd, TeamState};
+use teamster_journal::payload::{Approve, CheckVerdict, Checked, Member, RunSpec};
+use teamster_journal::{MergeStanding, TeamState};
 use teamster_prompts::facts::{
-    Answer, CheckState, Checks, ConflictFacts, ConflictPrompt, DoneTask, EarlierAttempt, FixFacts,
-    FixPrompt, Mail, OtherWorker, Place, Reach, Said, Situation, TaskFacts, WorkerPrompt, You,
+    AnswerFacts, ChannelFacts, CheckFacts, CheckState, CommonFacts, ConflictFacts, ConflictPrompt,
+    DoneTask, FixFacts, FixPrompt, MailFacts, OtherWorker, RecipientFacts, TaskFacts, WorkerPrompt,
+    WorkplaceFacts,
 };
 use teamster_prompts::{Prompt, PromptError, Prompts, Rendered};
 use teamster_store::Store;
 use teamster_types::failure::Failure;
-use teamster_types::ids::RESERVED_WORKERS;
 use teamster_types::message::Message;
 use teamster_types::task::{Status, Task, TaskConflict, TaskFix};
 use teamster_types::text::{clip, quoted};
-use teamster_types::time::say_span;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
+use crate::mail_text::sender;
 use crate::workplace::{Workplace, WorkplaceError};
 
 /// The number of events that are read at once.
@@ -46,25 +48,19 @@ const NAMED_TASKS: usize = 20;
 const SHOWN_DIFF: usize = 6_000;
 /// The largest patch that is written, in bytes.
 const LARGEST_PATCH: usize = 16 * 1024 * 1024;
-/// The most remarks of one kind about an earlier attempt.
-const MOST_REMARKS: usize = 10;
-/// The most characters of one remark.
-const SHOWN_REMARK: usize = 1_000;
 /// A stand-in for a sender name that no member of a team can have.
 const SOMEBODY: &str = "somebody";
 /// The file with the work that is to be merged.
 const INCOMING_PATCH: &str = "incoming.patch";
 /// The file with the changes that were merged into the same files in the meantime.
 const MERGED_PATCH: &str = "merged.patch";
-/// The file with the changes of an earlier attempt.
-const EARLIER_PATCH: &str = "earlier.patch";
 
 /// Makes the briefings of one worker.
 pub(crate) struct Briefer {
     team: TeamName,
     worker: WorkerName,
     prompts: Prompts,
-    reach: Reach,
+    reach: ChannelFacts,
     /// The longest briefing, in characters.
     limit: usize,
     /// The team's state from the journal; `seen` is the position up to which the journal was read.
@@ -94,7 +90,7 @@ impl Briefer {
         team: TeamName,
         worker: WorkerName,
         prompts: Prompts,
-        reach: Reach,
+        reach: ChannelFacts,
         limit: usize,
     ) -> Self {
         Self {
@@ -192,7 +188,7 @@ impl Briefer {
         spec: Option<&RunSpec>,
         tasks: &TaskLookup<'_>,
         input: &BriefingInput<'_>,
-    ) -> Situation {
+    ) -> CommonFacts {
         let task = input.task;
         let member = spec.and_then(|spec| {
             let mut members = spec.members.iter();
@@ -210,78 +206,20 @@ impl Briefer {
             .filter(|other| other.status() == Status::InProgress)
             .filter(|other| other.owner() != Some(self.worker.as_str()))
             .map(|other| other_worker(&other));
-        Situation {
-            you: you(&self.team, &self.worker, member),
+        CommonFacts {
+            you: recipient_facts(&self.team, &self.worker, member),
             goal: spec.and_then(|spec| goal(spec, task)),
             others: others.collect(),
             more_others,
-            earlier: self.earlier(input).or_else(|| earlier_round(task, tasks)),
+            earlier: earlier_attempts::of_task(&self.state, tasks, input),
             answers: answers(task),
-            messages: input.mail.iter().map(mail).collect(),
+            messages: input.mail.iter().map(mail_facts).collect(),
             checks: checks(spec, &self.state.run.base, &task.verify()),
             reach: self.reach.clone(),
-            place: Place {
+            place: WorkplaceFacts {
                 is_shared: input.workplace.is_shared(),
             },
         }
-    }
-
-    /// Returns how the last attempt ended, as far as its work is concerned. Why a worker was declared dead does not help the
-    /// next one.
-    fn earlier(&self, input: &BriefingInput<'_>) -> Option<EarlierAttempt> {
-        let task = input.task;
-        if input.is_continued {
-            return Some(continued(input));
-        }
-        let tries = task.fence().saturating_sub(1);
-        if tries == 0 {
-            return None;
-        }
-        let mut spans: Vec<_> = (self.state.workers.iter())
-            .flat_map(|(name, worker)| worker.spans.iter().map(move |span| (name, span)))
-            .filter(|(_, span)| span.task_id == *task.id() && span.end != SpanEnd::Open)
-            .collect();
-        spans.sort_by_key(|(_, span)| span.seq);
-        let last_failure = spans
-            .iter()
-            .rev()
-            .find(|(_, span)| matches!(span.end, SpanEnd::Failed | SpanEnd::Requeued));
-        let is_told = last_failure.is_none_or(|(_, span)| span.end == SpanEnd::Failed);
-        let reason = input.failure.filter(|_| is_told);
-        let reason = reason.map(|failure| failure.last_error.clone());
-        let kept = input
-            .workplace
-            .last_attempt(task.id())
-            .ok_or_trace("look for what an earlier attempt changed")
-            .flatten();
-        let patch = kept.as_ref().and_then(|kept| {
-            let made = input.workplace.patch_of(&kept.commit, &[]);
-            let patch = made.ok_or_trace("make the patch of an earlier attempt")?;
-            write_patch(input.temp, EARLIER_PATCH, &patch)
-        });
-        let how = match spans.last() {
-            Some((name, span)) => {
-                let time = span.to.map_or_else(String::new, |to| {
-                    format!(" after {}", say_span(to.since(span.from)))
-                });
-                let name = name.parse::<WorkerName>();
-                let name = name.map_or_else(|_| SOMEBODY.to_owned(), |name| name.to_string());
-                format!("{} {name} {}{time}.", times(tries), ended(span.end))
-            }
-            None => times(tries),
-        };
-        Some(EarlierAttempt {
-            how,
-            reason: reason.unwrap_or_default(),
-            files: kept
-                .iter()
-                .flat_map(|kept| kept.files.iter().take(NAMED_FILES).cloned())
-                .collect(),
-            kept: kept.map(|kept| kept.name),
-            patch,
-            is_lost: !input.workplace.is_shared(),
-            remarks: remarks(&self.state.run, task),
-        })
     }
 
     /// Returns what is known about the check that a task is to fix.
@@ -316,7 +254,7 @@ impl Briefer {
                     let before = run.base.iter().find(|base| base.command == check.command);
                     CheckState {
                         command: check.command.clone(),
-                        state: state_of(now, before).to_owned(),
+                        state: check_phrase(now, before).to_owned(),
                         output: String::new(),
                     }
                 })
@@ -366,7 +304,7 @@ impl Briefer {
         };
         let whole = made(input.workplace.patch_of(commit, &[]));
         let incoming_diff = made(input.workplace.patch_of(commit, files));
-        let others = made(input.workplace.merged_beside(commit, files));
+        let others = made(input.workplace.patch_since_fork(commit, files));
         ConflictFacts {
             files: conflict.files.clone(),
             incoming,
@@ -381,131 +319,6 @@ impl Briefer {
             failed_before: conflict.failed_before.clone(),
         }
     }
-}
-
-/// Returns the findings of the last review and the failed checks that concern this task's merged work.
-fn remarks(run: &RunState, task: &Task) -> Vec<Said> {
-    let result = task.result().unwrap_or_default();
-    if result.commit.is_none() {
-        return Vec::new();
-    }
-    let mut remarks = Vec::new();
-    if let Some(review) = run.last_review() {
-        let is_in_it = |finding: &&ReviewFinding| {
-            let path = finding.path.as_ref();
-            path.is_some_and(|path| result.files.contains(path))
-        };
-        let findings = review.findings.iter().filter(is_in_it);
-        remarks.extend(findings.take(MOST_REMARKS).map(|finding| Said {
-            from: sender(&review.reviewer).to_owned(),
-            text: format!(
-                "{}, {}: {}",
-                finding.severity.as_str(),
-                finding.place(),
-                clip(&finding.claim, SHOWN_REMARK)
-            ),
-        }));
-    }
-    let fails = run.checks.iter().filter(|checked| {
-        let before = run.base.iter().find(|it| it.command == checked.command);
-        checked.verdict.is_failure() && !before.is_some_and(|it| it.verdict.is_failure())
-    });
-    remarks.extend(fails.take(MOST_REMARKS).map(|checked| Said {
-        from: "A check of the merged work".to_owned(),
-        text: format!("{}\n\n{}", checked.command, last_part(&checked.last)),
-    }));
-    remarks
-}
-
-/// Returns the end of a check's output, which is its most informative part.
-fn last_part(text: &str) -> String {
-    let length = text.chars().count();
-    let from = length.saturating_sub(SHOWN_REMARK);
-    text.chars().skip(from).collect()
-}
-
-/// Returns the note for an agent that continues after its provider was unavailable: its changes are still in its folder.
-fn continued(input: &BriefingInput<'_>) -> EarlierAttempt {
-    let changes = input.workplace.changes();
-    let changes = changes.ok_or_trace("look for what was changed before the wait");
-    let changes: Vec<String> = (changes.unwrap_or_default().iter())
-        .map(|path| path.display().to_string())
-        .collect();
-    let files = match changes.as_slice() {
-        [] => "Nothing was changed by then.".to_owned(),
-        first if first.len() > NAMED_FILES => format!(
-            "What was changed by then is in this folder: {} and {} more files.",
-            first[..NAMED_FILES].join(", "),
-            first.len() - NAMED_FILES
-        ),
-        all => format!(
-            "What was changed by then is in this folder: {}.",
-            all.join(", ")
-        ),
-    };
-    EarlierAttempt {
-        how: format!(
-            "You were at work on this task until your model could not be reached any more. Go on from there. {files}"
-        ),
-        ..EarlierAttempt::default()
-    }
-}
-
-/// Returns the earlier fix rounds with the same goal: the same failing check, or another round of review findings.
-fn earlier_round(task: &Task, tasks: &TaskLookup<'_>) -> Option<EarlierAttempt> {
-    let (round, revision) = match (task.fix(), task.review()) {
-        (Some(fix), _) => (fix.round, fix.revision),
-        (None, Some(review)) => (review.round, review.revision),
-        (None, None) => return None,
-    };
-    if round <= 1 {
-        return None;
-    }
-    let all = tasks.store.tasks(tasks.team);
-    let all = all.ok_or_trace("read the tasks of an earlier round")?.tasks;
-    let is_before = |other: &&Task| match (task.fix(), other.fix(), other.review()) {
-        (Some(fix), Some(other), _) => {
-            other.command == fix.command && other.revision == revision && other.round < round
-        }
-        (None, None, Some(other)) => other.revision == revision && other.round < round,
-        _ => false,
-    };
-    let mut before: Vec<&Task> = all.iter().filter(is_before).collect();
-    let over = before.len().saturating_sub(MOST_REMARKS);
-    before.drain(..over);
-    let last = before.last()?;
-    let names: Vec<&str> = before.iter().map(|task| task.id().as_str()).collect();
-    let what = if task.fix().is_some() {
-        "was to mend this"
-    } else {
-        "was to settle what a review found"
-    };
-    let came = if last.is_failed() {
-        "and failed"
-    } else {
-        "and what came of it is in this folder"
-    };
-    let how = match names.as_slice() {
-        [one] => format!("Task {one} {what} before, {came}."),
-        more => format!(
-            "Tasks {} were made before for the same; the last one {what}, {came}.",
-            more.join(", ")
-        ),
-    };
-    let remarks = before.iter().filter_map(|task| {
-        let summary = task.result()?.summary?;
-        let from = task.owner().map_or(SOMEBODY, sender);
-        Some(Said {
-            from: format!("{from}, who had task {},", task.id()),
-            text: clip(&summary, SHOWN_REMARK),
-        })
-    });
-    Some(EarlierAttempt {
-        how,
-        reason: last.error().unwrap_or_default().to_owned(),
-        remarks: remarks.collect(),
-        ..EarlierAttempt::default()
-    })
 }
 
 /// Returns how many of the messages fit into one briefing; the rest wait for the next one instead of being cut. A first
@@ -525,8 +338,8 @@ pub(crate) fn mail_that_fits(mail: &[Message], limit: usize) -> usize {
 }
 
 /// Returns how the workers of a provider reach other members of the team. `teamster` is the path of teamster's own program.
-pub fn reach(provider: &str, teamster: &Path) -> Reach {
-    Reach {
+pub fn channel_facts(provider: &str, teamster: &Path) -> ChannelFacts {
+    ChannelFacts {
         tools: Client::find(provider).map(|client| client.tool_prefix.to_owned()),
         command: Some(shell_word(&teamster.to_string_lossy())),
     }
@@ -543,8 +356,12 @@ fn shell_word(path: &str) -> String {
 }
 
 /// Returns the identity of the worker that the briefing addresses.
-fn you(team: &TeamName, worker: &WorkerName, member: Option<&Member>) -> You {
-    You {
+fn recipient_facts(
+    team: &TeamName,
+    worker: &WorkerName,
+    member: Option<&Member>,
+) -> RecipientFacts {
+    RecipientFacts {
         name: worker.to_string(),
         team: team.to_string(),
         role: member.and_then(|member| member.role.clone()),
@@ -578,11 +395,11 @@ pub fn task_facts(task: &Task) -> TaskFacts {
 }
 
 /// Returns the commands that judge a task: its own, and those of the run, grouped by their result in `before`.
-pub fn checks(spec: Option<&RunSpec>, before: &[Checked], proofs: &[String]) -> Checks {
-    let mut checks = Checks {
+pub fn checks(spec: Option<&RunSpec>, before: &[Checked], proofs: &[String]) -> CheckFacts {
+    let mut checks = CheckFacts {
         proofs: proofs.to_vec(),
         has_gate: spec.is_some_and(|spec| spec.approve != Approve::Auto),
-        ..Checks::default()
+        ..CheckFacts::default()
     };
     for check in spec.iter().flat_map(|spec| &spec.verify) {
         let base = before.iter().find(|base| base.command == check.command);
@@ -668,10 +485,10 @@ fn other_worker(task: &Task) -> OtherWorker {
     }
 }
 
-fn answers(task: &Task) -> Vec<Answer> {
+fn answers(task: &Task) -> Vec<AnswerFacts> {
     let answers = task.block_answers().into_iter();
     answers
-        .map(|answer| Answer {
+        .map(|answer| AnswerFacts {
             question: answer.reason,
             from: sender(&answer.by).to_owned(),
             text: answer.answer,
@@ -679,33 +496,10 @@ fn answers(task: &Task) -> Vec<Answer> {
         .collect()
 }
 
-fn mail(message: &Message) -> Mail {
-    Mail {
+fn mail_facts(message: &Message) -> MailFacts {
+    MailFacts {
         from: sender(message.from()).to_owned(),
         text: message.content().to_owned(),
-    }
-}
-
-/// Returns the name of a sender. A name that no member of a team can have is replaced, because it may hold any text.
-fn sender(from: &str) -> &str {
-    let is_name = from.parse::<WorkerName>().is_ok() || RESERVED_WORKERS.contains(&from);
-    if is_name { from } else { "an unknown sender" }
-}
-
-fn times(tries: u64) -> String {
-    match tries {
-        1 => "This task was tried once before.".to_owned(),
-        more => format!("This task was tried {more} times before."),
-    }
-}
-
-/// Returns how an attempt ended, as a phrase that continues a sentence about its worker.
-fn ended(end: SpanEnd) -> &'static str {
-    match end {
-        SpanEnd::Open | SpanEnd::Released => "did not finish it and gave it back",
-        SpanEnd::Completed => "completed it, and it was opened again,",
-        SpanEnd::Failed => "failed",
-        SpanEnd::Requeued => "stopped in the middle of it",
     }
 }
 
@@ -719,7 +513,7 @@ fn how_it_ended(checked: &Checked) -> String {
 }
 
 /// Returns the status of a check, as a phrase that continues a sentence.
-fn state_of(now: Option<&Checked>, before: Option<&Checked>) -> &'static str {
+fn check_phrase(now: Option<&Checked>, before: Option<&Checked>) -> &'static str {
     let verdict = |checked: Option<&Checked>| checked.map(|checked| checked.verdict);
     let failed_before = verdict(before).is_some_and(CheckVerdict::is_failure);
     match verdict(now) {

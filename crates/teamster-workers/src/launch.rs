@@ -33,12 +33,12 @@ const NOT_INHERITED: [&str; 8] = [
 ];
 
 /// How long a bridge may take to start. It usually needs moments, but longer on a machine that is busy with fifty of them.
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The size in bytes at which the output of bridges is rotated.
 const LONGEST_LOG: u64 = 4 * 1024 * 1024;
 /// The number of bytes of a bridge's output that are shown when it did not start.
-const LAST_WORDS: usize = 2_000;
+const SHOWN_OUTPUT: usize = 2_000;
 
 /// Starts the workers of a project.
 pub struct Launcher<'a> {
@@ -175,7 +175,7 @@ impl Launcher<'_> {
         began: u64,
         mut is_over: Box<dyn FnMut() -> bool>,
     ) -> Result<Heartbeat, LaunchError> {
-        let deadline = Instant::now() + PATIENCE + self.setup;
+        let deadline = Instant::now() + START_TIMEOUT + self.setup;
         loop {
             let (beats, _) = self.store.heartbeats(&wanted.team)?;
             let ours = |beat: &Heartbeat| beat.launch.as_deref() == Some(launch);
@@ -186,7 +186,7 @@ impl Launcher<'_> {
                 let said = logs.read_from(layout::BRIDGE_LOG, began)?;
                 let said = said.map(|(bytes, _)| String::from_utf8_lossy(&bytes).into_owned());
                 let last = said.unwrap_or_default().trim().to_owned();
-                let start = last.len().saturating_sub(LAST_WORDS);
+                let start = last.len().saturating_sub(SHOWN_OUTPUT);
                 let start = (start..=last.len())
                     .find(|at| last.is_char_boundary(*at))
                     .unwrap_or(0);
@@ -202,7 +202,7 @@ impl Launcher<'_> {
                     },
                 });
             }
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }

@@ -21,13 +21,13 @@ use teamster_types::redact::LineRedactor;
 use crate::socket::SOCKET;
 
 /// How long to wait for output that is still in a pipe after the program has ended.
-pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// The number of lines of an agent that are shown when its launch failed.
 const LAST_LINES: usize = 20;
 /// The number of characters of such a line that are kept.
 const LAST_LINE: usize = 400;
 /// The number of bytes of a line that are searched for secrets before it is cut.
-const LOOKED_AT: usize = 16 * 1024;
+const SEARCHED_BYTES: usize = 16 * 1024;
 
 /// Where an agent is started, and with which variables and launch id.
 pub(crate) struct LaunchSite<'a> {
@@ -119,9 +119,9 @@ impl AgentProcess {
     }
 
     /// Asks the agent to exit in the way that its client understands. Only its exit shows whether it complies.
-    pub(crate) fn ask_to_end(&self, interrupt: Interrupt, was_seen: bool) {
+    pub(crate) fn ask_to_end(&self, interrupt: Interrupt, has_shown_life: bool) {
         match interrupt {
-            Interrupt::Line(line) if was_seen => match &self.input {
+            Interrupt::Line(line) if has_shown_life => match &self.input {
                 Some(input) => drop(input.send(line)),
                 None => self.running.signal(Signal::INT),
             },
@@ -233,7 +233,7 @@ impl LastLines {
     /// Remembers a line in place of the oldest one.
     pub(crate) fn remember(&mut self, stream: OutputStream, line: &[u8]) {
         // A secret that is cut in two is no longer recognized, so secrets are searched before the line is cut.
-        let line = String::from_utf8_lossy(&line[..line.len().min(LOOKED_AT)]);
+        let line = String::from_utf8_lossy(&line[..line.len().min(SEARCHED_BYTES)]);
         let redactor = &mut self.redactors[usize::from(stream == OutputStream::Error)];
         let Some(line) = redactor.line(&line) else {
             return;

@@ -187,7 +187,7 @@ pub fn reclaim_predecessor(
     if let Some(launch) = &recorded {
         alerts.record(team, worker, launch, store.now());
     }
-    reclaimed.tasks = give_back(store, team, worker, &processes)?;
+    reclaimed.tasks = release_tasks(store, team, worker, &processes)?;
     if reclaimed.ended > 0 || !reclaimed.tasks.is_empty() {
         let reclaim = reclaimed.verdict(worker, &[Phrase::new(PhraseCode::SeatTaken, [])]);
         let event = NewEvent::new(worker.as_str(), EventKind::WorkerDead(reclaim));
@@ -198,7 +198,7 @@ pub fn reclaim_predecessor(
 
 /// Releases the tasks that these processes of a worker claimed. The processes are gone. Tasks that another process claimed
 /// in the worker's name stay claimed, and so do tasks that were taken over in the meantime.
-pub(crate) fn give_back(
+pub(crate) fn release_tasks(
     store: &dyn Store,
     team: &TeamName,
     worker: &WorkerName,
@@ -220,7 +220,7 @@ pub(crate) fn give_back(
 
 /// Removes the heartbeat and the record of a launch that is over, and the worker's membership in a Claude Code team. What
 /// belongs to a later launch of the same name stays.
-pub fn forget(
+pub fn remove_launch(
     store: &dyn Store,
     project: &Dir,
     team: &TeamName,

@@ -11,7 +11,7 @@ use teamster_types::process::ProcessId;
 use teamster_types::{TeamName, Time, WorkerName};
 
 /// How long to wait for the lock, because a process that only checks whether it is free holds it for a moment.
-const MOMENT: Duration = Duration::from_millis(200);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How a worker's process is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,7 +151,7 @@ impl WorkerLock {
     /// Takes the lock of a worker in its team's folder, or returns `None` when another process is this worker.
     pub fn take(team_folder: &Dir, worker: &WorkerName) -> Result<Option<Self>, FsError> {
         let name = layout::bridge_lock(worker);
-        Ok(match Lock::wait(team_folder, &name, MOMENT, false)? {
+        Ok(match Lock::wait(team_folder, &name, LOCK_TIMEOUT, false)? {
             Waited::Held(lock) => Some(Self { _lock: lock }),
             Waited::TimedOut => None,
         })

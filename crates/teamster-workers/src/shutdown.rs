@@ -30,7 +30,7 @@ use crate::alerts::EndAlerts;
 use crate::{process, reclaim, record};
 
 /// The poll interval while waiting for workers to end.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long processes that were asked to exit have before they are killed.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -151,7 +151,7 @@ pub struct ShutdownCoordinator<'a> {
 }
 
 /// Never ends the wait early.
-pub fn no_hurry() -> bool {
+pub fn never_hurry() -> bool {
     false
 }
 
@@ -162,9 +162,9 @@ impl ShutdownCoordinator<'_> {
     /// team's lock until it is gone.
     pub fn run(&mut self, request: &ShutdownRequest) -> Result<Vec<StoppedWorker>, StoreError> {
         let (living, gone): (Vec<KnownWorker>, Vec<KnownWorker>) = self
-            .everyone(request)?
+            .known_workers(request)?
             .into_iter()
-            .partition(|known| self.lives(known));
+            .partition(|known| self.is_alive(known));
         let mut ends: Vec<EndedWorker> = gone
             .into_iter()
             .map(|known| EndedWorker::new(known, EndKind::Gone, ""))
@@ -187,7 +187,7 @@ impl ShutdownCoordinator<'_> {
                 self.end(request, known)
             });
         }
-        self.settle_all(request, &mut ends)?;
+        self.clean_up_all(request, &mut ends)?;
         let mut stopped: Vec<StoppedWorker> = ends.into_iter().map(StoppedWorker::from).collect();
         stopped.sort_by(|a, b| a.worker.cmp(&b.worker));
         Ok(stopped)
@@ -219,9 +219,9 @@ impl ShutdownCoordinator<'_> {
                     asked => asked?,
                 }
             }
-            self.hear(request, &mut living, &mut read)?;
+            self.read_answers(request, &mut living, &mut read)?;
             let (still, over): (Vec<KnownWorker>, Vec<KnownWorker>) =
-                living.into_iter().partition(|known| self.lives(known));
+                living.into_iter().partition(|known| self.is_alive(known));
             living = still;
             for mut known in over {
                 let (how, why) = match known.answer.take() {
@@ -249,7 +249,7 @@ impl ShutdownCoordinator<'_> {
                     known.is_asked = false;
                 }
             } else {
-                std::thread::sleep(LOOK_AGAIN);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }
@@ -258,11 +258,11 @@ impl ShutdownCoordinator<'_> {
     /// Describes the workers that are still running. Their tasks are reclaimed later, once they are found dead.
     pub fn end_processes(&self, request: &ShutdownRequest) -> Vec<String> {
         let mut left = Vec::new();
-        let everyone = match self.everyone(request) {
+        let everyone = match self.known_workers(request) {
             Ok(everyone) => everyone,
             Err(error) => return vec![format!("cannot read which workers are running: {error}")],
         };
-        for known in everyone.iter().filter(|known| self.lives(known)) {
+        for known in everyone.iter().filter(|known| self.is_alive(known)) {
             let Some(number) = &known.launch else {
                 continue;
             };
@@ -276,10 +276,10 @@ impl ShutdownCoordinator<'_> {
     }
 
     /// Returns every worker that may be running, by its heartbeat or by the record of its launch.
-    fn everyone(&self, request: &ShutdownRequest) -> Result<Vec<KnownWorker>, StoreError> {
+    fn known_workers(&self, request: &ShutdownRequest) -> Result<Vec<KnownWorker>, StoreError> {
         let (beats, _) = self.store.heartbeats(&request.team)?;
         let records = record::all(self.project, &request.team)?;
-        let mut all: Vec<KnownWorker> = beats.into_iter().map(of_beat).collect();
+        let mut all: Vec<KnownWorker> = beats.into_iter().map(known_by_beat).collect();
         for record in records {
             let same = |known: &&mut KnownWorker| {
                 known.worker == record.spec.worker
@@ -313,7 +313,7 @@ impl ShutdownCoordinator<'_> {
         Ok(all)
     }
 
-    fn lives(&self, known: &KnownWorker) -> bool {
+    fn is_alive(&self, known: &KnownWorker) -> bool {
         let runs = known
             .process
             .as_ref()
@@ -363,7 +363,7 @@ impl ShutdownCoordinator<'_> {
     }
 
     /// Reads the workers' answers from the journal, so that the lead's position in its mail does not change.
-    fn hear(
+    fn read_answers(
         &mut self,
         request: &ShutdownRequest,
         living: &mut [KnownWorker],
@@ -407,7 +407,7 @@ impl ShutdownCoordinator<'_> {
         if let Err(still) = tree.end(GRACE) {
             return EndedWorker::new(known, EndKind::Alive, still.to_string());
         }
-        if self.lives(&known) {
+        if self.is_alive(&known) {
             let note = "its heartbeat names a process that its launch did not start";
             return EndedWorker::new(known, EndKind::Alive, note);
         }
@@ -423,7 +423,7 @@ impl ShutdownCoordinator<'_> {
     ///
     /// When another process holds the team's lock, the remaining notes say so: the next shutdown or the supervisor cleans up
     /// after those workers.
-    fn settle_all(
+    fn clean_up_all(
         &mut self,
         request: &ShutdownRequest,
         ends: &mut [EndedWorker],
@@ -437,7 +437,7 @@ impl ShutdownCoordinator<'_> {
         for end in ends.iter_mut().filter(|end| end.how != EndKind::Alive) {
             if held.is_none() {
                 let is_over = !alive.contains(&end.known.worker);
-                match self.settle(request, end, is_over) {
+                match self.clean_up(request, end, is_over) {
                     Err(error) if error.busy => held = Some(error),
                     settled => settled?,
                 }
@@ -459,7 +459,7 @@ impl ShutdownCoordinator<'_> {
 
     /// Releases the tasks of an ended launch, and removes its signals and, when no other launch of the worker is alive
     /// (`is_over`), its heartbeat and record.
-    fn settle(
+    fn clean_up(
         &self,
         request: &ShutdownRequest,
         end: &EndedWorker,
@@ -467,7 +467,7 @@ impl ShutdownCoordinator<'_> {
     ) -> Result<(), StoreError> {
         let known = &end.known;
         match end.how {
-            EndKind::Gone | EndKind::Ended => self.put_in_order(request, known)?,
+            EndKind::Gone | EndKind::Ended => self.release_remains(request, known)?,
             EndKind::Killed => self.release_tasks(request, known)?,
             EndKind::Confirmed | EndKind::Alive => {}
         }
@@ -475,7 +475,7 @@ impl ShutdownCoordinator<'_> {
         if is_over {
             let launch = known.launch.as_deref();
             let (team, worker) = (&request.team, &known.worker);
-            reclaim::forget(self.store, self.project, team, worker, launch)?;
+            reclaim::remove_launch(self.store, self.project, team, worker, launch)?;
         }
         Ok(())
     }
@@ -508,13 +508,13 @@ impl ShutdownCoordinator<'_> {
 
     /// Cleans up for a worker that is gone: its tasks are released and its temp files removed. Its heartbeat and record are
     /// removed afterwards, so nothing could find its tasks later.
-    fn put_in_order(
+    fn release_remains(
         &self,
         request: &ShutdownRequest,
         known: &KnownWorker,
     ) -> Result<(), StoreError> {
         let processes: Vec<ProcessId> = known.process.iter().chain(&known.root).cloned().collect();
-        reclaim::give_back(self.store, &request.team, &known.worker, &processes)?;
+        reclaim::release_tasks(self.store, &request.team, &known.worker, &processes)?;
         if let Some(launch) = &known.launch {
             process::remove_temp_folder(launch);
         }
@@ -538,7 +538,7 @@ impl ShutdownCoordinator<'_> {
     }
 }
 
-fn of_beat(beat: Heartbeat) -> KnownWorker {
+fn known_by_beat(beat: Heartbeat) -> KnownWorker {
     KnownWorker {
         process: beat.process(),
         root: None,

@@ -26,11 +26,11 @@ pub const MOST_RESTARTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A worker that has run this long is stable: its earlier restarts no longer count.
-const STEADY: Duration = Duration::from_secs(10 * 60);
+const STABLE_AFTER: Duration = Duration::from_secs(10 * 60);
 
 /// How long a stale heartbeat must stay unchanged, by the supervisor's own clock, before it counts as stale. After the
 /// machine slept or its time was set, every heartbeat looks stale for a moment; a live worker beats again within 5 seconds.
-const DOUBT: Duration = Duration::from_secs(7);
+const STALE_CONFIRMATION: Duration = Duration::from_secs(7);
 
 /// What one check of the team found or did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl LaunchHistory {
         let ran = beat.map(|beat| beat.last_poll_at.since(record.started_at));
         Self {
             launch: record.launch.clone(),
-            restarts: if ran.is_some_and(|ran| ran >= STEADY) {
+            restarts: if ran.is_some_and(|ran| ran >= STABLE_AFTER) {
                 0
             } else {
                 record.restarts
@@ -95,7 +95,7 @@ impl LaunchHistory {
     fn is_in_doubt(&mut self, beat: Option<&Heartbeat>) -> bool {
         let Some(beat) = beat else { return false };
         match self.last {
-            Some((at, since)) if at == beat.last_poll_at => since.elapsed() < DOUBT,
+            Some((at, since)) if at == beat.last_poll_at => since.elapsed() < STALE_CONFIRMATION,
             _ => {
                 self.last = Some((beat.last_poll_at, Instant::now()));
                 true
@@ -143,7 +143,7 @@ impl<'a> Supervisor<'a> {
     ///
     /// Hung workers are ended before anything is recorded: a worker that was stopped in the middle of a change still holds
     /// the team's lock, so every write would fail.
-    pub fn look(&mut self) -> Result<Vec<SupervisorFinding>, StoreError> {
+    pub fn check_workers(&mut self) -> Result<Vec<SupervisorFinding>, StoreError> {
         let mut looks = Vec::new();
         self.in_doubt = false;
         let (beats, _) = self.store.heartbeats(&self.team)?;
@@ -173,7 +173,7 @@ impl<'a> Supervisor<'a> {
         }
         let mut found = Vec::new();
         for (record, assessment, survivors) in looks {
-            match self.attend(&record, &assessment, survivors, &mut found) {
+            match self.act_on(&record, &assessment, survivors, &mut found) {
                 // The worker whose verdict is open may hold the lock; the next check decides about it.
                 Err(error) if error.busy && self.in_doubt => {
                     tracing::debug!("cannot supervise {} yet: {error}", record.spec.worker);
@@ -186,14 +186,14 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Acts on a verdict.
-    fn attend(
+    fn act_on(
         &mut self,
         record: &LaunchRecord,
         assessment: &Assessment,
         survivors: Option<SurvivingProcesses>,
         found: &mut Vec<SupervisorFinding>,
     ) -> Result<(), StoreError> {
-        found.extend(self.tell(&record.spec.worker, assessment)?);
+        found.extend(self.record_verdict(&record.spec.worker, assessment)?);
         match assessment.verdict {
             Verdict::Dead | Verdict::Hung => {
                 if survivors.is_none() {
@@ -201,16 +201,16 @@ impl<'a> Supervisor<'a> {
                     let worker = &record.spec.worker;
                     self.alerts.record(&self.team, worker, &record.launch, now);
                 }
-                found.extend(self.mend(record, survivors)?);
+                found.extend(self.replace(record, survivors)?);
             }
-            Verdict::Healthy | Verdict::Limited => self.is_well(record),
+            Verdict::Healthy | Verdict::Limited => self.reset_restarts_if_stable(record),
             _ => {}
         }
         Ok(())
     }
 
     /// Records a verdict unless it is already recorded.
-    fn tell(
+    fn record_verdict(
         &mut self,
         worker: &WorkerName,
         assessment: &Assessment,
@@ -240,15 +240,15 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Resets the restart count of a worker that has been healthy for long.
-    fn is_well(&mut self, record: &LaunchRecord) {
-        if self.store.now().since(record.started_at) >= STEADY
+    fn reset_restarts_if_stable(&mut self, record: &LaunchRecord) {
+        if self.store.now().since(record.started_at) >= STABLE_AFTER
             && let Some(state) = self.known.get_mut(&record.spec.worker)
         {
             state.restarts = 0;
         }
     }
 
-    fn mend(
+    fn replace(
         &mut self,
         record: &LaunchRecord,
         survivors: Option<SurvivingProcesses>,

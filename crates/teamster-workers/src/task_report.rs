@@ -11,17 +11,17 @@ use serde_json::Value;
 use teamster_types::text::shown;
 
 /// The longest summary that goes into a task and a message, in characters.
-const SUMMARY: usize = 4_000;
+const LONGEST_SUMMARY: usize = 4_000;
 /// The longest handover that goes into a task, in characters.
-const HANDOVER: usize = 8_000;
+const LONGEST_HANDOVER: usize = 8_000;
 /// The most problems that go into a task, and the longest one in characters.
-const PROBLEMS: (usize, usize) = (20, 500);
+const PROBLEM_LIMITS: (usize, usize) = (20, 500);
 /// The longest block that is read, in bytes.
-const BLOCK: usize = 256 * 1024;
+const LONGEST_BLOCK: usize = 256 * 1024;
 /// The name of the block.
-const NAME: &str = "teamster";
+const BLOCK_NAME: &str = "teamster";
 /// The summary in the example that prompts contain: an agent that repeats its prompt has reported nothing.
-const EXAMPLE: &str = "…";
+const EXAMPLE_SUMMARY: &str = "…";
 
 /// The agent's own status of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +73,8 @@ impl TaskReport {
         };
         Self {
             status: ReportStatus::parse(text("status")).unwrap_or(ReportStatus::Done),
-            summary: shown(summary, SUMMARY),
-            handover: shown(text("handover").trim(), HANDOVER),
+            summary: shown(summary, LONGEST_SUMMARY),
+            handover: shown(text("handover").trim(), LONGEST_HANDOVER),
             problems: problems(block.get("problems")),
             in_block: true,
         }
@@ -84,7 +84,7 @@ impl TaskReport {
     fn of_message(said: &str) -> Self {
         Self {
             status: ReportStatus::Done,
-            summary: shown(without_examples(said).trim(), SUMMARY),
+            summary: shown(without_examples(said).trim(), LONGEST_SUMMARY),
             handover: String::new(),
             problems: Vec::new(),
             in_block: false,
@@ -103,13 +103,13 @@ impl TaskReport {
         if reason.is_empty() {
             reason.push_str("the agent gave no reason");
         }
-        shown(&reason, SUMMARY)
+        shown(&reason, LONGEST_SUMMARY)
     }
 }
 
 /// Returns the problems, which may be a list of texts or a single text.
 fn problems(value: Option<&Value>) -> Vec<String> {
-    let (most, longest) = PROBLEMS;
+    let (most, longest) = PROBLEM_LIMITS;
     let list = match value {
         Some(Value::Array(list)) => list.as_slice(),
         Some(one @ Value::String(_)) => std::slice::from_ref(one),
@@ -151,7 +151,7 @@ fn without_examples(said: &str) -> String {
 
 /// Returns whether a block is the example from the prompt.
 fn is_example(block: &Value) -> bool {
-    block.get("summary").and_then(Value::as_str) == Some(EXAMPLE)
+    block.get("summary").and_then(Value::as_str) == Some(EXAMPLE_SUMMARY)
 }
 
 /// Returns the start of the next block, its contents, and its end.
@@ -185,12 +185,12 @@ fn opens(line: &str) -> Option<(char, usize)> {
     let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let count = line.chars().take_while(|c| *c == mark).count();
     let name = line[count..].split_whitespace().next()?;
-    (count >= 3 && name.eq_ignore_ascii_case(NAME)).then_some((mark, count))
+    (count >= 3 && name.eq_ignore_ascii_case(BLOCK_NAME)).then_some((mark, count))
 }
 
 /// Returns the object in a block. Raw line ends in strings, which JSON forbids, are accepted because agents write them.
 fn object(body: &str) -> Option<Value> {
-    if body.len() > BLOCK {
+    if body.len() > LONGEST_BLOCK {
         return None;
     }
     let value = serde_json::from_str::<Value>(body.trim())
@@ -284,9 +284,9 @@ mod tests {
             vec![format!("\"{token}\""); 50].join(",")
         );
         let report = TaskReport::parse(&said);
-        assert_eq!(report.summary.chars().count(), SUMMARY);
+        assert_eq!(report.summary.chars().count(), LONGEST_SUMMARY);
         assert!(!report.handover.contains("ghp_") && !report.handover.contains('\u{1b}'));
-        assert_eq!(report.problems.len(), PROBLEMS.0);
+        assert_eq!(report.problems.len(), PROBLEM_LIMITS.0);
         assert!(
             report
                 .problems
@@ -297,14 +297,17 @@ mod tests {
             "```teamster\n{{\"summary\": \"{}\"}}\n```",
             "y".repeat(10_000_000)
         );
-        assert_eq!(TaskReport::parse(&huge).summary.chars().count(), SUMMARY);
+        assert_eq!(
+            TaskReport::parse(&huge).summary.chars().count(),
+            LONGEST_SUMMARY
+        );
     }
 
     proptest! {
         #[test]
         fn no_message_breaks_the_reader(said in "([`~]{0,4}|teamster|\\PC|[\\n\"{}\\\\]){0,80}") {
             let report = TaskReport::parse(&said);
-            prop_assert!(report.summary.chars().count() <= SUMMARY);
+            prop_assert!(report.summary.chars().count() <= LONGEST_SUMMARY);
         }
     }
 }

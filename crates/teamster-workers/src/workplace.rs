@@ -13,7 +13,7 @@ use teamster_types::task::Task;
 
 pub use foundation::{FinishedWork, Foundation};
 pub use setup::{NotTrusted, SetupError, SetupSource, WorktreeSetup, make_usable};
-pub use shared::{Travelling, fetch};
+pub use shared::{SharedRepoWorkplace, fetch};
 pub use worktree::InWorktree;
 
 /// An error that kept a worker from working, in words for a person.
@@ -32,7 +32,7 @@ pub enum KeepAs {
 
 /// Finished work that a task could not start from because it conflicts or is gone, each described in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct OmittedWork {
     /// Work that the task waited for.
     pub waited_for: Vec<String>,
     /// Work of the same worker.
@@ -88,14 +88,14 @@ pub trait Workplace: Send {
 
     /// Returns what the team changed in these files since the given commit forked from its work, as a patch. The patch is
     /// empty in a workplace without commits.
-    fn merged_beside(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
+    fn patch_since_fork(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
         let _ = (commit, files);
         Ok(Vec::new())
     }
 
     /// Prepares the workplace for a task: clean, up to date with the team's work, and with the finished work that the task
     /// builds on. Existing changes are kept elsewhere. Returns the finished work that had to be left out.
-    fn begin(&mut self, on: &Foundation) -> Result<LeftOut, WorkplaceError>;
+    fn prepare(&mut self, on: &Foundation) -> Result<OmittedWork, WorkplaceError>;
 
     /// Returns the files that the agent changed, from the top of the project.
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError>;
@@ -123,7 +123,11 @@ pub trait Workplace: Send {
 
     /// Reverts the last [`keep`](Workplace::keep) as the task's result, because another worker has the task: the work is kept
     /// as this attempt instead. Returns its new name.
-    fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, WorkplaceError>;
+    fn revert_result(
+        &mut self,
+        task: &Task,
+        attempt: u64,
+    ) -> Result<Option<String>, WorkplaceError>;
 }
 
 /// The project's own folder, for projects without git: nothing is committed, and workers see each other's files.
@@ -148,8 +152,8 @@ impl Workplace for InPlace {
         true
     }
 
-    fn begin(&mut self, _: &Foundation) -> Result<LeftOut, WorkplaceError> {
-        Ok(LeftOut::default())
+    fn prepare(&mut self, _: &Foundation) -> Result<OmittedWork, WorkplaceError> {
+        Ok(OmittedWork::default())
     }
 
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError> {
@@ -164,7 +168,7 @@ impl Workplace for InPlace {
         Ok(KeptWork::default())
     }
 
-    fn take_back(&mut self, _: &Task, _: u64) -> Result<Option<String>, WorkplaceError> {
+    fn revert_result(&mut self, _: &Task, _: u64) -> Result<Option<String>, WorkplaceError> {
         Ok(None)
     }
 }

@@ -17,32 +17,33 @@ use crate::text::text;
 /// The most tool calls that are remembered.
 const MOST_CALLS: usize = 1000;
 /// The id prefix of requests that cancel a message.
-const TAKE_BACK: &str = "teamster-take-back";
+const CANCEL_ID: &str = "teamster-take-back";
 
 /// A message on its way to the model.
 #[derive(Debug, Default)]
 pub(super) struct MailDelivery {
     /// The agent's own tool calls without a result yet.
     open_calls: HashSet<String>,
-    on_its_way: Option<OnItsWay>,
+    in_flight: Option<InFlightLine>,
     /// Whether the client reported the end of its turn.
     is_turn_over: bool,
 }
 
 /// A line that the client has not replayed yet.
 #[derive(Debug)]
-struct OnItsWay {
+struct InFlightLine {
     delivery: String,
     uuid: String,
     /// Whether the client was asked to cancel it.
-    is_taken_back: bool,
+    is_cancelled: bool,
 }
 
-impl OnItsWay {
-    fn take_back(&self) -> Vec<u8> {
+impl InFlightLine {
+    /// Returns the request that cancels the message.
+    fn cancel_request(&self) -> Vec<u8> {
         line(&json!({
             "type": "control_request",
-            "request_id": format!("{TAKE_BACK}-{}", self.delivery),
+            "request_id": format!("{CANCEL_ID}-{}", self.delivery),
             "request": { "subtype": "cancel_async_message", "message_uuid": self.uuid },
         }))
     }
@@ -61,7 +62,7 @@ impl MailDelivery {
     }
 
     pub(super) fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
-        if self.on_its_way.is_some() || (self.open_calls.is_empty() && !self.is_turn_over) {
+        if self.in_flight.is_some() || (self.open_calls.is_empty() && !self.is_turn_over) {
             return MessageRoute::Later;
         }
         if self.is_turn_over {
@@ -69,20 +70,20 @@ impl MailDelivery {
         }
         let uuid = uuid(delivery);
         let line = user_line(text, Some(&uuid));
-        self.on_its_way = Some(OnItsWay {
+        self.in_flight = Some(InFlightLine {
             delivery: delivery.to_owned(),
             uuid,
-            is_taken_back: false,
+            is_cancelled: false,
         });
         MessageRoute::Input(line)
     }
 
     /// Notes that the agent continues. If all its tools have returned and the client has not replayed the message, the model
     /// does not have it: returns the line that cancels the message.
-    pub(super) fn agent_goes_on(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn note_progress(&mut self) -> Option<Vec<u8>> {
         self.is_turn_over = false;
         if self.open_calls.is_empty() {
-            self.take_back()
+            self.cancel()
         } else {
             None
         }
@@ -93,28 +94,28 @@ impl MailDelivery {
         self.open_calls.clear();
         self.is_turn_over = true;
         LineEffects {
-            replies: self.take_back().into_iter().collect(),
+            replies: self.cancel().into_iter().collect(),
             // With a message in its queue, the client starts another turn unless it cancels the message; it may also do neither.
-            close_input: self.on_its_way.is_none(),
-            may_be_over: self.on_its_way.is_some(),
+            close_input: self.in_flight.is_none(),
+            may_be_over: self.in_flight.is_some(),
             ..LineEffects::default()
         }
     }
 
     /// Returns the line that cancels a message that the client has not replayed, to be sent before an interrupt.
     pub(super) fn before_interrupt(&self) -> Vec<u8> {
-        let words = self.on_its_way.as_ref();
-        words.map(OnItsWay::take_back).unwrap_or_default()
+        let words = self.in_flight.as_ref();
+        words.map(InFlightLine::cancel_request).unwrap_or_default()
     }
 
     /// Handles the client's response to a cancel request.
     pub(super) fn response(&mut self, value: &Value) -> LineEffects {
         let response = value.get("response").unwrap_or(&Value::Null);
         let asked = text(response, "request_id")
-            .and_then(|id| id.strip_prefix(TAKE_BACK)?.strip_prefix('-'));
+            .and_then(|id| id.strip_prefix(CANCEL_ID)?.strip_prefix('-'));
         let is_forgotten = response.pointer("/response/cancelled") == Some(&Value::Bool(true));
         let words = self
-            .on_its_way
+            .in_flight
             .take_if(|words| is_forgotten && asked == Some(words.delivery.as_str()));
         match words {
             Some(words) => LineEffects {
@@ -128,21 +129,21 @@ impl MailDelivery {
     }
 
     /// Returns the delivery that a replayed line belongs to.
-    pub(super) fn shown_again(&mut self, value: &Value) -> Option<String> {
+    pub(super) fn replayed_delivery(&mut self, value: &Value) -> Option<String> {
         if value.get("isReplay") != Some(&Value::Bool(true)) {
             return None;
         }
         let uuid = text(value, "uuid");
         let shown = self
-            .on_its_way
+            .in_flight
             .take_if(|words| uuid == Some(words.uuid.as_str()));
         shown.map(|words| words.delivery)
     }
 
-    fn take_back(&mut self) -> Option<Vec<u8>> {
-        let words = self.on_its_way.as_mut()?;
-        let is_first = !std::mem::replace(&mut words.is_taken_back, true);
-        is_first.then(|| words.take_back())
+    fn cancel(&mut self) -> Option<Vec<u8>> {
+        let words = self.in_flight.as_mut()?;
+        let is_first = !std::mem::replace(&mut words.is_cancelled, true);
+        is_first.then(|| words.cancel_request())
     }
 }
 
@@ -171,7 +172,7 @@ mod tests {
     fn response(cancelled: bool) -> Value {
         json!({ "type": "control_response", "response": {
             "subtype": "success",
-            "request_id": format!("{TAKE_BACK}-{DELIVERY}"),
+            "request_id": format!("{CANCEL_ID}-{DELIVERY}"),
             "response": { "cancelled": cancelled },
         }})
     }
@@ -198,11 +199,11 @@ mod tests {
         let mut mail = written();
         mail.call_ended("a");
         let other = json!({ "type": "user", "isReplay": true, "uuid": "other" });
-        assert_eq!(mail.shown_again(&other), None);
-        assert_eq!(mail.shown_again(&json!({ "uuid": UUID })), None);
-        assert_eq!(mail.shown_again(&shown()).as_deref(), Some(DELIVERY));
-        assert_eq!(mail.shown_again(&shown()), None);
-        assert_eq!(mail.agent_goes_on(), None);
+        assert_eq!(mail.replayed_delivery(&other), None);
+        assert_eq!(mail.replayed_delivery(&json!({ "uuid": UUID })), None);
+        assert_eq!(mail.replayed_delivery(&shown()).as_deref(), Some(DELIVERY));
+        assert_eq!(mail.replayed_delivery(&shown()), None);
+        assert_eq!(mail.note_progress(), None);
         assert!(mail.turn_ended().close_input);
         assert_eq!(mail.deliver("another", "y"), MessageRoute::Never);
     }
@@ -210,10 +211,10 @@ mod tests {
     #[test]
     fn words_that_came_too_late_are_taken_back_and_not_called_delivered() {
         let mut mail = written();
-        assert_eq!(mail.agent_goes_on(), None, "a tool still runs");
+        assert_eq!(mail.note_progress(), None, "a tool still runs");
         mail.call_ended("a");
-        assert!(mail.agent_goes_on().is_some());
-        assert_eq!(mail.agent_goes_on(), None, "it was asked already");
+        assert!(mail.note_progress().is_some());
+        assert_eq!(mail.note_progress(), None, "it was asked already");
         let ended = mail.turn_ended();
         assert!(!ended.close_input && ended.may_be_over && ended.replies.is_empty());
         let answered = mail.response(&response(true));
@@ -226,7 +227,7 @@ mod tests {
     fn words_that_were_taken_back_in_time_are_written_with_the_next_tool() {
         let mut mail = written();
         mail.call_ended("a");
-        assert!(mail.agent_goes_on().is_some());
+        assert!(mail.note_progress().is_some());
         let answered = mail.response(&response(true));
         assert!(!answered.close_input);
         assert_eq!(mail.deliver("another", "y"), MessageRoute::Later);
@@ -243,8 +244,8 @@ mod tests {
         let ended = mail.turn_ended();
         assert!(!ended.close_input && ended.replies.len() == 1);
         assert_eq!(mail.response(&response(false)), LineEffects::default());
-        assert_eq!(mail.shown_again(&shown()).as_deref(), Some(DELIVERY));
-        assert_eq!(mail.agent_goes_on(), None);
+        assert_eq!(mail.replayed_delivery(&shown()).as_deref(), Some(DELIVERY));
+        assert_eq!(mail.note_progress(), None);
         assert!(mail.turn_ended().close_input);
     }
 }

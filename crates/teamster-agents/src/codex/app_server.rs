@@ -18,28 +18,27 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::approvals::{Approvals, approval_policy};
 use super::{SECRETS, git_folders, mcp_answer, plain, settings};
 use crate::driver::{
     AgentInput, CannotLaunch, Interrupt, Job, Launch, LineEffects, MessageRoute, OutputReader,
     PermissionReply, SoftSignal, as_plain_text,
 };
-use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
+use crate::error_class;
+use crate::event::{AgentEvent, AgentSpending, ErrorClass, Usage};
 use crate::limit;
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
-use crate::permission::{Permissions, Rule, ToolRequest};
+use crate::permission::Rule;
 use crate::text::{LONGEST_TEXT, clip, count, one_line, text, unknown};
-use crate::trouble;
 
 /// The ids of the driver's own requests; deliveries get the following numbers.
 const INITIALIZE: u64 = 1;
 const OPEN_THREAD: u64 = 2;
 const START_TURN: u64 = 3;
 const INTERRUPT: u64 = 4;
-/// The most requests of the server that wait for a person, and the most file changes that are remembered until they are made.
-const MOST_WAITING: usize = 100;
 
 /// Notifications whose contents the end of their item repeats.
-const NOT_WANTED: [&str; 9] = [
+const OPTED_OUT: [&str; 9] = [
     "item/agentMessage/delta",
     "item/commandExecution/outputDelta",
     "item/fileChange/outputDelta",
@@ -70,7 +69,7 @@ pub(super) fn launch(program: PathBuf, job: &Job<'_>) -> Result<Launch, CannotLa
             "title": "teamster",
             "version": env!("CARGO_PKG_VERSION"),
         },
-        "capabilities": { "optOutNotificationMethods": NOT_WANTED },
+        "capabilities": { "optOutNotificationMethods": OPTED_OUT },
     });
     launch.input = AgentInput::Dialogue(request(INITIALIZE, "initialize", &params));
     Ok(launch)
@@ -90,21 +89,12 @@ fn writable_roots(git_dir: &Path, worktree: &Path) -> Result<OsString, CannotLau
     Ok(format!("sandbox_workspace_write.writable_roots={}", json!(folders)).into())
 }
 
-/// Returns when Codex has to ask. It may do everything inside its sandbox, so it has to ask only where a person wants to be
-/// asked.
-fn approval_policy(permissions: &Permissions) -> &'static str {
-    match (permissions.shell, permissions.other) {
-        (Rule::Ask, _) => "untrusted",
-        (_, Rule::Ask) => "on-request",
-        _ => "never",
-    }
-}
-
 fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {
     line(&json!({ "id": id, "method": method, "params": params }))
 }
 
-fn line(value: &Value) -> Vec<u8> {
+/// Returns a JSON value as one line.
+pub(super) fn line(value: &Value) -> Vec<u8> {
     let mut bytes = value.to_string().into_bytes();
     bytes.push(b'\n');
     bytes
@@ -255,7 +245,7 @@ impl AppServerReader {
             TerminalEvent::SessionGone { reason }
         } else {
             TerminalEvent::Failure {
-                trouble: trouble::of_message(message),
+                class: error_class::classify_message(message),
                 reason,
             }
         };
@@ -342,42 +332,42 @@ impl AppServerReader {
                 }
             }
             Some("interrupted") => self.finish(TerminalEvent::Failure {
-                trouble: Trouble::Task,
+                class: ErrorClass::Task,
                 reason: "the turn was interrupted".to_owned(),
             }),
             _ => {
                 let error = turn.get("error").unwrap_or(&Value::Null);
-                let (trouble, reason) = self.judge(error);
-                self.finish(TerminalEvent::Failure { trouble, reason })
+                let (class, reason) = self.judge(error);
+                self.finish(TerminalEvent::Failure { class, reason })
             }
         }
     }
 
     fn error(&mut self, params: &Value) -> AgentEvent {
-        let (trouble, reason) = self.judge(params.get("error").unwrap_or(&Value::Null));
+        let (class, reason) = self.judge(params.get("error").unwrap_or(&Value::Null));
         let retrying = params.get("willRetry") == Some(&Value::Bool(true));
-        self.outcome.error(trouble, &reason, retrying)
+        self.outcome.error(class, &reason, retrying)
     }
 
     /// Returns the kind of an error, and its message for a person.
-    fn judge(&self, error: &Value) -> (Trouble, String) {
+    fn judge(&self, error: &Value) -> (ErrorClass, String) {
         let message = text(error, "message").unwrap_or("the turn failed");
         let details = text(error, "additionalDetails").unwrap_or_default();
-        let trouble = match trouble_of(error.get("codexErrorInfo"), message) {
+        let class = match error_class_of(error.get("codexErrorInfo"), message) {
             // The message itself can be as short as "Reconnecting... 1/5".
-            Trouble::Task => trouble::of_message(details),
-            trouble => trouble,
+            ErrorClass::Task => error_class::classify_message(details),
+            class => class,
         };
         let mut reason = plain(message);
         if !details.is_empty() && !reason.contains(details) {
             reason = format!("{reason}: {}", plain(details));
         }
-        if trouble == Trouble::RateLimit
+        if class == ErrorClass::RateLimit
             && let Some(until) = self.outcome.limit().and_then(|limit| limit.resets_at)
         {
             reason = format!("{reason} (until {until})");
         }
-        (trouble, reason)
+        (class, reason)
     }
 
     fn usage(&mut self, total: Option<&Value>) -> Vec<AgentEvent> {
@@ -408,7 +398,7 @@ impl AppServerReader {
         let events = match (kind, is_whole) {
             ("userMessage", _) => {
                 let delivery = text(item, "clientId").unwrap_or_default();
-                return self.steering.became_item(delivery);
+                return self.steering.note_item(delivery);
             }
             ("agentMessage", true) => {
                 let said = text(item, "text").unwrap_or_default();
@@ -461,7 +451,7 @@ impl AppServerReader {
 
 impl Steering {
     /// Notes that a message is an item of the turn: the model gets it with its next request.
-    fn became_item(&mut self, delivery: &str) -> LineEffects {
+    fn note_item(&mut self, delivery: &str) -> LineEffects {
         let is_ours = |known: &String| known == delivery;
         let is_known = self.asked.values().any(is_ours) || self.accepted.iter().any(is_ours);
         if delivery.is_empty() || !is_known {
@@ -549,124 +539,6 @@ impl OutputReader for AppServerReader {
     }
 }
 
-/// Decides requests of Codex, and remembers those that a person has to decide.
-#[derive(Debug)]
-struct Approvals {
-    permissions: Permissions,
-    worktree: PathBuf,
-    /// The requests that wait for a person: the id that people see, and the id that Codex uses.
-    waiting: HashMap<String, Value>,
-    /// The files of each change, by item.
-    changes: HashMap<String, Vec<PathBuf>>,
-}
-
-impl Approvals {
-    fn new(job: &Job<'_>) -> Self {
-        Self {
-            permissions: *job.permissions,
-            worktree: job.worktree.to_owned(),
-            waiting: HashMap::new(),
-            changes: HashMap::new(),
-        }
-    }
-
-    fn note_change(&mut self, item: &str, paths: Vec<PathBuf>) {
-        if self.changes.len() < MOST_WAITING {
-            self.changes.insert(item.to_owned(), paths);
-        }
-    }
-
-    /// Decides a request of Codex. Every request gets a reply, because Codex waits for it forever.
-    fn decide(&mut self, id: &Value, method: &str, params: &Value) -> LineEffects {
-        let item = text(params, "itemId").unwrap_or_default();
-        let (tool, detail, wanted) = match method {
-            "item/commandExecution/requestApproval" => {
-                let command = text(params, "command").or_else(|| text(params, "reason"));
-                // Unless a person is asked about every command, only a command that leaves the sandbox is asked about.
-                let wanted = match self.permissions.shell {
-                    Rule::Ask => ToolRequest::Shell(command.map(str::to_owned).unwrap_or_default()),
-                    _ => ToolRequest::Other("shell outside of the sandbox".to_owned()),
-                };
-                ("shell", command.unwrap_or_default().to_owned(), wanted)
-            }
-            "item/fileChange/requestApproval" => {
-                let paths = self.changes.remove(item).unwrap_or_default();
-                let shown: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
-                let wanted = if paths.is_empty() {
-                    ToolRequest::Other("apply_patch".to_owned())
-                } else {
-                    ToolRequest::Edit(paths)
-                };
-                ("apply_patch", shown.join(", "), wanted)
-            }
-            _ => {
-                return LineEffects {
-                    replies: vec![refusal(id)],
-                    ..LineEffects::default()
-                };
-            }
-        };
-        let name = request_name(id);
-        let mut decision = self.permissions.decide(&self.worktree, &wanted);
-        let mut replies = Vec::new();
-        match &decision {
-            PermissionDecision::Allowed => replies.push(decided(id, true)),
-            PermissionDecision::Denied { .. } => replies.push(decided(id, false)),
-            PermissionDecision::Asked if self.waiting.len() >= MOST_WAITING => {
-                replies.push(decided(id, false));
-                decision = PermissionDecision::Denied {
-                    reason: "too many requests wait for a person".to_owned(),
-                };
-            }
-            PermissionDecision::Asked => {
-                self.waiting.insert(name.clone(), id.clone());
-            }
-        }
-        LineEffects {
-            events: vec![AgentEvent::PermissionAsked {
-                request: name,
-                tool: tool.to_owned(),
-                detail: one_line(&detail),
-                decision,
-            }],
-            replies,
-            ..LineEffects::default()
-        }
-    }
-
-    /// Forgets a request that was answered or withdrawn.
-    fn forget(&mut self, id: Option<&Value>) {
-        if let Some(id) = id {
-            self.waiting.remove(&request_name(id));
-        }
-    }
-
-    fn answer(&mut self, request: &str, answer: &PermissionReply) -> Option<Vec<u8>> {
-        let id = self.waiting.remove(request)?;
-        Some(decided(&id, *answer == PermissionReply::Allow))
-    }
-}
-
-fn request_name(id: &Value) -> String {
-    match id {
-        Value::String(name) => name.clone(),
-        other => format!("approval-{other}"),
-    }
-}
-
-/// Returns the reply that grants or declines a request; declining does not end the turn.
-fn decided(id: &Value, is_allowed: bool) -> Vec<u8> {
-    let decision = if is_allowed { "accept" } else { "decline" };
-    line(&json!({ "id": id, "result": { "decision": decision } }))
-}
-
-fn refusal(id: &Value) -> Vec<u8> {
-    line(&json!({
-        "id": id,
-        "error": { "code": -32601, "message": "teamster does not serve this request" },
-    }))
-}
-
 fn is_unknown_thread(message: &str) -> bool {
     ["no rollout found", "thread not found", "invalid thread id"]
         .iter()
@@ -683,13 +555,15 @@ fn changed_paths(item: &Value) -> Vec<PathBuf> {
 }
 
 /// Returns the kind of an error, from the kind that Codex reports, the HTTP status of the model's server, or its words.
-fn trouble_of(info: Option<&Value>, message: &str) -> Trouble {
+fn error_class_of(info: Option<&Value>, message: &str) -> ErrorClass {
     let info = info.unwrap_or(&Value::Null);
     let by_kind = match info {
         Value::String(kind) => match kind.as_str() {
-            "usageLimitExceeded" | "rateLimitExceeded" => Some(Trouble::RateLimit),
-            "serverOverloaded" | "internalServerError" | "flexUnavailable" => Some(Trouble::Outage),
-            "unauthorized" => Some(Trouble::SignIn),
+            "usageLimitExceeded" | "rateLimitExceeded" => Some(ErrorClass::RateLimit),
+            "serverOverloaded" | "internalServerError" | "flexUnavailable" => {
+                Some(ErrorClass::Outage)
+            }
+            "unauthorized" => Some(ErrorClass::SignIn),
             _ => None,
         },
         Value::Object(kinds) => {
@@ -702,13 +576,13 @@ fn trouble_of(info: Option<&Value>, message: &str) -> Trouble {
                 "responseStreamDisconnected",
                 "responseTooManyFailedAttempts",
             ];
-            match status.map(trouble::of_status) {
-                Some(Trouble::Task) => None,
-                Some(trouble) => Some(trouble),
+            match status.map(error_class::classify_status) {
+                Some(ErrorClass::Task) => None,
+                Some(class) => Some(class),
                 None if lost.iter().any(|kind| kinds.contains_key(*kind)) => {
-                    match trouble::of_message(message) {
-                        Trouble::Task => Some(Trouble::Outage),
-                        trouble => Some(trouble),
+                    match error_class::classify_message(message) {
+                        ErrorClass::Task => Some(ErrorClass::Outage),
+                        class => Some(class),
                     }
                 }
                 None => None,
@@ -716,7 +590,7 @@ fn trouble_of(info: Option<&Value>, message: &str) -> Trouble {
         }
         _ => None,
     };
-    by_kind.unwrap_or_else(|| trouble::of_message(message))
+    by_kind.unwrap_or_else(|| error_class::classify_message(message))
 }
 
 fn usage_of(total: &Value) -> Usage {

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use teamster_fs::ProjectFiles;
 
 use super::script::{EditStep, Script, ScriptStep};
-use crate::event::Trouble;
+use crate::event::ErrorClass;
 
 /// The poll interval for a file that a step waits for.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Where a script is played, and for which task.
@@ -42,7 +42,7 @@ pub struct ScriptContext<'a> {
 
 impl ScriptContext<'_> {
     /// Returns whether the prompt contains these words. Line breaks make no difference.
-    pub(super) fn was_told(&self, words: &str) -> bool {
+    pub(super) fn prompt_contains(&self, words: &str) -> bool {
         let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         plain(self.prompt).contains(&plain(words))
     }
@@ -98,7 +98,7 @@ pub fn play(
     }
     for (when, step) in &steps {
         player.fills = when.fill;
-        if let Then::End(end) = player.step(step)? {
+        if let StepResult::End(end) = player.step(step)? {
             return Ok(end);
         }
     }
@@ -121,7 +121,7 @@ struct Player<'a, 'o> {
 }
 
 /// Whether to continue after a step.
-enum Then {
+enum StepResult {
     Next,
     End(ScriptEnd),
 }
@@ -132,7 +132,7 @@ impl Player<'_, '_> {
         self.print(&json!({ "type": "started", "session": session }))
     }
 
-    fn step(&mut self, step: &ScriptStep) -> io::Result<Then> {
+    fn step(&mut self, step: &ScriptStep) -> io::Result<StepResult> {
         match step {
             ScriptStep::Say { text } => {
                 self.said = self.filled(text);
@@ -149,30 +149,30 @@ impl Player<'_, '_> {
             }
             ScriptStep::Fail { text, code } => {
                 let reason = self.filled(text);
-                self.fail(&reason, Trouble::Task)?;
-                return Ok(Then::End(ScriptEnd::Exit(*code)));
+                self.fail(&reason, ErrorClass::Task)?;
+                return Ok(StepResult::End(ScriptEnd::Exit(*code)));
             }
             ScriptStep::Pause { reason } => {
-                let trouble = reason.trouble();
-                let reason = format!("the script says: {}", trouble.words());
-                return self.fail(&reason, trouble).map(Then::End);
+                let class = reason.class();
+                let reason = format!("the script says: {}", class.words());
+                return self.fail(&reason, class).map(StepResult::End);
             }
             ScriptStep::Hang => loop {
                 self.context.host.pause(LONG);
             },
-            ScriptStep::Crash { code: None } => return Ok(Then::End(ScriptEnd::Crash)),
+            ScriptStep::Crash { code: None } => return Ok(StepResult::End(ScriptEnd::Crash)),
             ScriptStep::Crash { code: Some(code) } => {
-                return Ok(Then::End(ScriptEnd::Exit(*code)));
+                return Ok(StepResult::End(ScriptEnd::Exit(*code)));
             }
             ScriptStep::Done { text } => {
                 let summary = self.filled(text);
-                return self.finish(&summary).map(Then::End);
+                return self.finish(&summary).map(StepResult::End);
             }
             // This step took effect before the first step was played.
             ScriptStep::NeverStart => {}
             ScriptStep::IgnoreSignals => {
                 if let Err(reason) = self.context.host.ignore_signals() {
-                    return self.fail(&reason, Trouble::Task).map(Then::End);
+                    return self.fail(&reason, ErrorClass::Task).map(StepResult::End);
                 }
                 self.print(
                     &json!({ "type": "say", "text": "ignores SIGINT and SIGTERM from now on" }),
@@ -184,7 +184,7 @@ impl Player<'_, '_> {
                 let spawned = self.context.host.spawn_orphan(*span);
                 self.answer(&call, &spawned)?;
                 if let Err(reason) = spawned {
-                    return self.fail(&reason, Trouble::Task).map(Then::End);
+                    return self.fail(&reason, ErrorClass::Task).map(StepResult::End);
                 }
             }
             ScriptStep::Run {
@@ -197,10 +197,10 @@ impl Player<'_, '_> {
                 return self.touch(step);
             }
         }
-        Ok(Then::Next)
+        Ok(StepResult::Next)
     }
 
-    fn run(&mut self, command: &str, within: Duration, may_fail: bool) -> io::Result<Then> {
+    fn run(&mut self, command: &str, within: Duration, may_fail: bool) -> io::Result<StepResult> {
         let call = self.call(command)?;
         let ran = run(command, within);
         self.answer(&call, &ran)?;
@@ -209,25 +209,25 @@ impl Player<'_, '_> {
                 let last = output.trim().lines().next_back();
                 let last = last.unwrap_or("it said nothing");
                 let reason = format!("`{command}` failed: {last}");
-                self.fail(&reason, Trouble::Task).map(Then::End)
+                self.fail(&reason, ErrorClass::Task).map(StepResult::End)
             }
-            _ => Ok(Then::Next),
+            _ => Ok(StepResult::Next),
         }
     }
 
-    fn wait(&mut self, path: &str, within: Duration) -> io::Result<Then> {
+    fn wait(&mut self, path: &str, within: Duration) -> io::Result<StepResult> {
         let path = self.filled(path);
         let file = self.context.worktree.join(&path);
         let mut waited = Duration::ZERO;
         while !file.exists() {
             if waited >= within {
                 let reason = format!("{path} did not appear within {} s", within.as_secs());
-                return self.fail(&reason, Trouble::Task).map(Then::End);
+                return self.fail(&reason, ErrorClass::Task).map(StepResult::End);
             }
-            self.context.host.pause(LOOK_AGAIN);
-            waited += LOOK_AGAIN;
+            self.context.host.pause(POLL_INTERVAL);
+            waited += POLL_INTERVAL;
         }
-        Ok(Then::Next)
+        Ok(StepResult::Next)
     }
 
     /// Reports the start of a command, and returns the id of the call.
@@ -244,13 +244,13 @@ impl Player<'_, '_> {
         self.print(&json!({ "type": "ran", "call": call, "ok": came.is_ok(), "output": output }))
     }
 
-    fn touch(&mut self, step: &ScriptStep) -> io::Result<Then> {
+    fn touch(&mut self, step: &ScriptStep) -> io::Result<StepResult> {
         match self.touched(step) {
             Ok(path) => {
                 self.print(&json!({ "type": "changed", "path": path }))?;
-                Ok(Then::Next)
+                Ok(StepResult::Next)
             }
-            Err(reason) => self.fail(&reason, Trouble::Task).map(Then::End),
+            Err(reason) => self.fail(&reason, ErrorClass::Task).map(StepResult::End),
         }
     }
 
@@ -334,8 +334,8 @@ impl Player<'_, '_> {
         Ok(ScriptEnd::Exit(0))
     }
 
-    fn fail(&mut self, reason: &str, trouble: Trouble) -> io::Result<ScriptEnd> {
-        self.print(&json!({ "type": "failed", "reason": reason, "trouble": trouble }))?;
+    fn fail(&mut self, reason: &str, class: ErrorClass) -> io::Result<ScriptEnd> {
+        self.print(&json!({ "type": "failed", "reason": reason, "trouble": class }))?;
         Ok(ScriptEnd::Exit(1))
     }
 
@@ -517,7 +517,7 @@ pub(super) mod tests {
         assert_eq!(
             verdict("[[step]]\ndo = 'pause'\nreason = 'rate-limit'"),
             AgentVerdict::Paused {
-                trouble: Trouble::RateLimit,
+                class: ErrorClass::RateLimit,
                 reason: "the script says: rate limit".into()
             }
         );

@@ -11,7 +11,7 @@ use teamster_fs::Dir;
 use thiserror::Error;
 
 use super::play::ScriptContext;
-use crate::event::{Trouble, Usage};
+use crate::event::{ErrorClass, Usage};
 
 /// The largest script, in bytes. Scripts are written by people, so a larger file is not a script.
 const LARGEST: usize = 1024 * 1024;
@@ -182,11 +182,11 @@ pub(super) enum PauseReason {
 }
 
 impl PauseReason {
-    pub(super) fn trouble(self) -> Trouble {
+    pub(super) fn class(self) -> ErrorClass {
         match self {
-            Self::RateLimit => Trouble::RateLimit,
-            Self::Outage => Trouble::Outage,
-            Self::SignIn => Trouble::SignIn,
+            Self::RateLimit => ErrorClass::RateLimit,
+            Self::Outage => ErrorClass::Outage,
+            Self::SignIn => ErrorClass::SignIn,
         }
     }
 }
@@ -355,7 +355,7 @@ impl StepCondition {
             && self
                 .prompt
                 .as_deref()
-                .is_none_or(|words| context.was_told(words))
+                .is_none_or(|words| context.prompt_contains(words))
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use teamster_fs::proc::Machine;
 use teamster_isolate::terminate;
 use teamster_journal::payload::{RunEnd, RunStopRequested, StopLevel};
-use teamster_journal::{Event, EventActor, EventKind, Finished, NewEvent};
+use teamster_journal::{Event, EventActor, EventKind, FinishedRun, NewEvent};
 use teamster_run::host::{Host, ProjectLock, TeamLock};
 use teamster_run::observer::{GateReply, RunObserver, RunSnapshot};
 use teamster_types::TeamName;
@@ -35,7 +35,7 @@ pub fn cancel(
     team: &TeamName,
     level: StopLevel,
     tell: &mut dyn FnMut(&str),
-) -> Result<Finished> {
+) -> Result<FinishedRun> {
     app.must_be_a_person("cancelling a run")?;
     spec_of(app, team)?;
     let (state, _) = state_of(app.read()?, team)?;
@@ -58,7 +58,7 @@ pub fn cancel(
     Ok(finished)
 }
 
-fn ended_before(team: &TeamName, finished: &Finished) -> AppError {
+fn ended_before(team: &TeamName, finished: &FinishedRun) -> AppError {
     let word = finished.end.word().replace('_', " ");
     let error = AppError::new(
         ErrorKind::Nothing,
@@ -165,7 +165,7 @@ fn end_unhosted(
     team: &TeamName,
     level: StopLevel,
     tell: &mut dyn FnMut(&str),
-) -> Result<Finished> {
+) -> Result<FinishedRun> {
     let spec = spec_of(app, team)?;
     let project = workers::project_of(app, team)?;
     let layout = app.layout.of_project(&project);

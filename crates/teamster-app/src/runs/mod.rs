@@ -169,14 +169,18 @@ pub fn lock(app: &App, team: &TeamName) -> Result<Option<ExclusiveLock>> {
         return Ok(None);
     };
     match lock.with_team(&app.layout.of_project(&project), team)? {
-        Some(lock) => with_right(app, team, lock),
+        Some(lock) => with_hosting_right(app, team, lock),
         None => Ok(None),
     }
 }
 
 /// Also acquires the store's right to host the team; returns `None` when another process has it, on any machine.
-fn with_right(app: &App, team: &TeamName, lock: ExclusiveLock) -> Result<Option<ExclusiveLock>> {
-    Ok(lock.with_right(&app.shared_store()?, team)?.ok())
+fn with_hosting_right(
+    app: &App,
+    team: &TeamName,
+    lock: ExclusiveLock,
+) -> Result<Option<ExclusiveLock>> {
+    Ok(lock.with_hosting_right(&app.shared_store()?, team)?.ok())
 }
 
 /// Returns whether a process hosts the run of a team now.
@@ -262,7 +266,7 @@ fn host_from(
         let collects = spec.collects;
         let mut host = Host::new(environment, team.clone(), spec);
         if collects && start == HostStart::Anew {
-            host = host.beginning_anew();
+            host = host.with_new_run();
         }
         host.run().map_err(|error| {
             tracing::error!("the run cannot go on: {error}");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, FoundRepo, Git, GitProblem, Repo, SharedRepo};
 use teamster_journal::payload::{
-    Approve, Base, Budget, Check, Distribution, GivenBy, GivenPlan, MAX_FIX, PlanSource,
+    Approve, Base, Budget, Check, Distribution, GivenPlan, MAX_FIX, PlanOrigin, PlanSource,
     ReviewMode, RunSpec,
 };
 use teamster_prompts::Prompts;
@@ -26,7 +26,7 @@ use teamster_types::team::{NewMember, NewTeam};
 use teamster_workers::{briefing, launch};
 
 use super::casting::CastTeam;
-use super::{busy, check_budget, with_right};
+use super::{busy, check_budget, with_hosting_right};
 use crate::app::{App, recordable};
 use crate::env_vars;
 use crate::error::{AppError, Result};
@@ -312,7 +312,7 @@ impl RunRequest {
                 );
             }
             return Ok(Some(GivenPlan {
-                by: GivenBy::Session,
+                by: PlanOrigin::Session,
                 plan: plan.draft(),
             }));
         }
@@ -321,7 +321,7 @@ impl RunRequest {
             && self.distribution == Distribution::One;
         let of_preset = team.cast.plan.clone().filter(|_| is_unplanned);
         Ok(of_preset.map(|plan| GivenPlan {
-            by: GivenBy::Preset,
+            by: PlanOrigin::Preset,
             plan,
         }))
     }
@@ -415,7 +415,7 @@ fn check_given(spec: &RunSpec) -> Result {
     missing.sort_unstable();
     missing.dedup();
     if let (Some(preset), Some(first)) = (&spec.preset, missing.first())
-        && given.by == GivenBy::Preset
+        && given.by == PlanOrigin::Preset
     {
         let (roles, agents) = (missing.join(" and "), &spec.agents);
         return Err(AppError::refused(format!(
@@ -426,7 +426,7 @@ fn check_given(spec: &RunSpec) -> Result {
         )));
     }
     let plan =
-        Plan::of_draft(&given.plan).map_err(|faults| AppError::refused(faults.to_string()))?;
+        Plan::from_draft(&given.plan).map_err(|faults| AppError::refused(faults.to_string()))?;
     match nobody_can(spec, &plan) {
         Some(why) => Err(AppError::refused(why)
             .hint("change the tasks, or name a team that can do them, as in `2:codex,1:claude`")),
@@ -450,7 +450,7 @@ impl PreparedRun {
         let base = self.spec.base.as_ref().map(|base| base.commit.as_str());
         app.store()?.create_team(&new, base)?;
         let lock = lock.with_team(&app.layout, &self.team)?.ok_or_else(busy)?;
-        let lock = with_right(app, &self.team, lock)?.ok_or_else(busy)?;
+        let lock = with_hosting_right(app, &self.team, lock)?.ok_or_else(busy)?;
         Ok(StartedRun {
             team: self.team,
             spec: self.spec,
@@ -491,14 +491,14 @@ impl PreparedRun {
             assigned = plan;
             (&assigned, file.clone())
         } else if let Some(given) = &self.spec.given {
-            let mut plan = Plan::of_draft(&given.plan)
+            let mut plan = Plan::from_draft(&given.plan)
                 .map_err(|faults| AppError::refused(faults.to_string()))?;
             plan.assign_roles(&self.spec.members);
             assigned = plan;
             let preset = self.spec.preset.as_deref().unwrap_or_default();
             let by = match given.by {
-                GivenBy::Preset => format!("the preset {preset}"),
-                GivenBy::Session => "the caller of the run".to_owned(),
+                PlanOrigin::Preset => format!("the preset {preset}"),
+                PlanOrigin::Session => "the caller of the run".to_owned(),
             };
             (&assigned, by)
         } else {
@@ -516,7 +516,7 @@ impl PreparedRun {
         let mut reach = BTreeMap::new();
         for member in &self.spec.members {
             let provider = settings.provider(&member.provider)?;
-            let way = briefing::reach(provider.kind.word(), &teamster);
+            let way = briefing::channel_facts(provider.kind.word(), &teamster);
             reach.insert(member.name.clone(), way);
         }
         let leader_prompt = self.leader_prompt(app)?;

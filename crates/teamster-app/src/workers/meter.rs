@@ -6,7 +6,7 @@ use teamster_journal::cost::Costs;
 use teamster_journal::payload::{Addressee, Budget, RunSpec};
 use teamster_store::Store;
 use teamster_types::TeamName;
-use teamster_workers::bridge::MayBegin;
+use teamster_workers::bridge::AdmissionCheck;
 
 /// The number of events that are read at once.
 const PAGE: usize = 1_000;
@@ -36,7 +36,7 @@ pub(super) fn may_begin(
     spec: Option<&RunSpec>,
     store: &Arc<dyn Store>,
     team: &TeamName,
-) -> MayBegin {
+) -> AdmissionCheck {
     let Some(budget) = spec.map(|spec| spec.budget).filter(is_limited) else {
         return Box::new(|| true);
     };

@@ -388,7 +388,7 @@ fn stop_ours(
         alerts: EndAlerts::below(&app.layout.claude),
         tmux: tmux.as_ref(),
         tell,
-        hurry: &teamster_workers::shutdown::no_hurry,
+        hurry: &teamster_workers::shutdown::never_hurry,
     };
     Ok(stopping.run(&ShutdownRequest {
         team: request.team,

@@ -6,7 +6,7 @@ use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo, SharedRep
 use teamster_workers::bridge::OpenWorkplace;
 use teamster_workers::record::WorkerSpec;
 use teamster_workers::workplace::{
-    self, Foundation, InPlace, InWorktree, Travelling, Workplace, WorkplaceError,
+    self, Foundation, InPlace, InWorktree, SharedRepoWorkplace, Workplace, WorkplaceError,
 };
 
 use super::team_folder;
@@ -59,7 +59,9 @@ pub(super) fn plan(app: &App, wanted: &WorkerSpec, project: &Path) -> Result<Ope
         opened
             .map(|place| match shared {
                 None => Box::new(place) as Box<dyn Workplace>,
-                Some(shared) => Box::new(Travelling::new(place, repo, shared, team, worker)),
+                Some(shared) => {
+                    Box::new(SharedRepoWorkplace::new(place, repo, shared, team, worker))
+                }
             })
             .map_err(|error| {
                 let error = no_worktree(error);

@@ -319,7 +319,7 @@ fn dismiss(
             return Ok(());
         };
         let launch = guest.launch.as_deref();
-        reclaim::forget(&store, &project, &guest.team, &guest.worker, launch)
+        reclaim::remove_launch(&store, &project, &guest.team, &guest.worker, launch)
     };
     match put_in_order() {
         Ok(()) => ReapResult {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use teamster_fs::{Dir, FsError, Sync, layout};
-use teamster_journal::payload::Nothing;
+use teamster_journal::payload::EmptyPayload;
 use teamster_journal::{EventActor, EventKind, EventType, NewEvent};
 use teamster_store::{Result, StoreError};
 
@@ -83,7 +83,7 @@ fn prepare(scanner: &ZombieScanner<'_>, entry: &TrashEntry) -> Result<()> {
     )?;
     if let Some(registry) = entry.dir.child(layout::TEAMS)? {
         // A journal that ends with the team's deletion would get the team removed again.
-        let event = NewEvent::new(EventActor::Person, EventKind::TeamRestored(Nothing {}));
+        let event = NewEvent::new(EventActor::Person, EventKind::TeamRestored(EmptyPayload {}));
         journal::append(&registry, scanner.options.now, event, |last| {
             last.is(EventType::TeamDeleted)
         })?;

@@ -25,7 +25,7 @@ impl Limit {
 
 /// A limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Exceeded {
+pub struct LimitReached {
     /// The limit that was reached.
     pub what: Limit,
     /// The configured limit.
@@ -36,9 +36,9 @@ pub struct Exceeded {
     pub next: Option<f64>,
 }
 
-impl Exceeded {
+impl LimitReached {
     /// Returns the limit that an event describes, or `None` when the event is incomplete.
-    pub fn told(event: &BudgetExhausted) -> Option<Self> {
+    pub fn from_event(event: &BudgetExhausted) -> Option<Self> {
         Some(Self {
             what: event.what?,
             limit: event.limit?,
@@ -103,10 +103,10 @@ impl Exceeded {
 impl Budget {
     /// Returns the first limit that is exhausted by the known costs or by the elapsed time. Unknown costs are not
     /// counted against a run; see [`Budget::blind`].
-    pub fn exceeded(&self, spent: &Cost, elapsed: Duration) -> Option<Exceeded> {
+    pub fn exceeded(&self, spent: &Cost, elapsed: Duration) -> Option<LimitReached> {
         let used = spent.total().unwrap_or(0);
         if let Some(limit) = self.tokens.filter(|limit| used >= *limit) {
-            return Some(Exceeded {
+            return Some(LimitReached {
                 what: Limit::Tokens,
                 limit: limit as f64,
                 used: used as f64,
@@ -115,7 +115,7 @@ impl Budget {
         }
         let used = spent.money.unwrap_or_default();
         if let Some(limit) = self.money().filter(|limit| used >= *limit) {
-            return Some(Exceeded {
+            return Some(LimitReached {
                 what: Limit::Usd,
                 limit: limit.usd(),
                 used: used.usd(),
@@ -126,10 +126,10 @@ impl Budget {
     }
 
     /// Returns the time limit, if it is exhausted.
-    pub fn out_of_minutes(&self, elapsed: Duration) -> Option<Exceeded> {
+    pub fn out_of_minutes(&self, elapsed: Duration) -> Option<LimitReached> {
         let limit = self.minutes?;
         let used = elapsed.as_secs_f64() / 60.0;
-        (used >= limit).then_some(Exceeded {
+        (used >= limit).then_some(LimitReached {
             what: Limit::Minutes,
             limit,
             used,
@@ -139,14 +139,14 @@ impl Budget {
 
     /// Returns the limit that leaves no room for the reservation although it is not exhausted yet; `None` when there is
     /// room.
-    pub fn short_of(&self, spent: &Cost, reserved: Reservation) -> Option<Exceeded> {
-        let tokens = self.tokens.map(|limit| Exceeded {
+    pub fn short_of(&self, spent: &Cost, reserved: Reservation) -> Option<LimitReached> {
+        let tokens = self.tokens.map(|limit| LimitReached {
             what: Limit::Tokens,
             limit: limit as f64,
             used: spent.total().unwrap_or(0) as f64,
             next: Some(reserved.tokens as f64),
         });
-        let money = self.money().map(|limit| Exceeded {
+        let money = self.money().map(|limit| LimitReached {
             what: Limit::Usd,
             limit: limit.usd(),
             used: spent.money.unwrap_or_default().usd(),

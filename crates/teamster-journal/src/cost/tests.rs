@@ -200,7 +200,7 @@ fn a_task_starts_only_if_its_reservation_fits() {
         "the budget has no room for another task: 400 tokens used of 1,000 tokens; 600 tokens are left, and a task took 700 \
          tokens on average"
     );
-    assert_eq!(Exceeded::told(&short.event()), Some(short));
+    assert_eq!(LimitReached::from_event(&short.event()), Some(short));
 }
 
 #[test]

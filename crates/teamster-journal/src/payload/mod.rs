@@ -12,6 +12,7 @@ mod plan;
 mod question;
 mod review;
 mod run;
+mod run_spec;
 mod task;
 mod team;
 mod worker;
@@ -47,9 +48,11 @@ pub use review::{
     ReviewStarted, ReviewVerdict, Severity,
 };
 pub use run::{
-    Approve, Base, Distribution, FilesRecorded, GivenBy, GivenPlan, LeaderAsked, MAX_FIX, Member,
-    PhaseEntered, PlanMade, PlanSource, PlannedTaskEntry, RefsRecorded, RunEnd, RunFinished,
-    RunSpec, RunStarted, RunStopRequested, StageEntered, StopLevel,
+    FilesRecorded, LeaderAsked, PhaseEntered, PlanMade, PlannedTaskEntry, RefsRecorded, RunEnd,
+    RunFinished, RunStarted, RunStopRequested, StageEntered, StopLevel,
+};
+pub use run_spec::{
+    Approve, Base, Distribution, GivenPlan, MAX_FIX, Member, PlanOrigin, PlanSource, RunSpec,
 };
 pub use task::TaskChange;
 pub use team::{
@@ -64,7 +67,7 @@ pub use worker::{
 
 /// The payload of a kind that has no fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Nothing {}
+pub struct EmptyPayload {}
 
 /// Reads a text that may also be stored as a list of lines.
 fn text_or_lines<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Answer, DoneTask};
+use super::{AnswerFacts, DoneTask};
 
 /// A quoted statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Said {
+pub struct QuotedText {
     /// The author of the statement.
     pub from: String,
     /// The text of the statement.
@@ -95,7 +95,7 @@ pub struct PlanPrompt {
     /// Whether the person wants to settle the requirements before anything is planned.
     pub requirements: bool,
     /// The answered questions of the leader.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<AnswerFacts>,
     /// The changes that the person requested to plans before the last one, the oldest first.
     pub earlier: Vec<String>,
     /// The leader's previous plan, as it was proposed.
@@ -142,13 +142,13 @@ pub struct WakePrompt {
     /// The leader's assumptions from planning.
     pub assumptions: Vec<String>,
     /// The questions of the leader that were answered before it planned.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<AnswerFacts>,
     /// The leader's notes from its turns, the oldest first.
     pub notes: Vec<String>,
     /// Why the leader is woken, as the end of a sentence: `worker-1 asks a question`.
     pub reason: String,
     /// The subject: the question, the failure, the findings, or the person's message.
-    pub subject: Vec<Said>,
+    pub subject: Vec<QuotedText>,
     /// Whether it includes review findings, about which the leader has to decide.
     pub has_findings: bool,
     /// What happened since the leader's last turn, the oldest first.
@@ -219,7 +219,7 @@ pub struct ReviewPrompt {
 
 /// One of several candidate results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Candidate {
+pub struct CandidateFacts {
     /// The number of its task.
     pub id: String,
     /// The worker that produced it.
@@ -246,5 +246,5 @@ pub struct JudgePrompt {
     /// The commit where all candidates began.
     pub base: String,
     /// The candidates.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<CandidateFacts>,
 }

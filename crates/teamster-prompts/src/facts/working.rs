@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CheckState, Said};
+use super::{CheckState, QuotedText};
 
 /// The recipient of the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct You {
+pub struct RecipientFacts {
     /// The worker's name.
     pub name: String,
     /// The team's name.
@@ -85,12 +85,12 @@ pub struct EarlierAttempt {
     /// Whether none of it is left in the worker's folder.
     pub is_lost: bool,
     /// Remarks about it from a reviewer, a check or the author of the task.
-    pub remarks: Vec<Said>,
+    pub remarks: Vec<QuotedText>,
 }
 
 /// An answered question about the task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Answer {
+pub struct AnswerFacts {
     /// The question.
     pub question: String,
     /// Who answered.
@@ -101,7 +101,7 @@ pub struct Answer {
 
 /// A message that the worker has not been given yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Mail {
+pub struct MailFacts {
     /// The sender.
     pub from: String,
     /// The text.
@@ -110,7 +110,7 @@ pub struct Mail {
 
 /// The commands that verify the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Checks {
+pub struct CheckFacts {
     /// Commands that verify this task alone.
     pub proofs: Vec<String>,
     /// Commands that must pass on the merged work.
@@ -125,7 +125,7 @@ pub struct Checks {
 
 /// How the worker can communicate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Reach {
+pub struct ChannelFacts {
     /// The prefix of teamster's tools, such as `mcp__teamster__`; `None` for a client without them.
     pub tools: Option<String>,
     /// The shell command to use instead; `None` when there is no way to communicate.
@@ -134,16 +134,16 @@ pub struct Reach {
 
 /// Where the worker works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Place {
+pub struct WorkplaceFacts {
     /// Whether others work in the same folder.
     pub is_shared: bool,
 }
 
 /// The facts that every worker gets, whatever the task is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Situation {
+pub struct CommonFacts {
     /// The recipient of the prompt.
-    pub you: You,
+    pub you: RecipientFacts,
     /// What the person asked the team for, in their words; `None` when the task says the same, or without a run.
     pub goal: Option<String>,
     /// The other workers that are currently working.
@@ -153,15 +153,15 @@ pub struct Situation {
     /// How the last attempt at the task ended.
     pub earlier: Option<EarlierAttempt>,
     /// The answered questions about the task.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<AnswerFacts>,
     /// Messages for the worker.
-    pub messages: Vec<Mail>,
+    pub messages: Vec<MailFacts>,
     /// The commands that verify the work.
-    pub checks: Checks,
+    pub checks: CheckFacts,
     /// How the worker can communicate.
-    pub reach: Reach,
+    pub reach: ChannelFacts,
     /// Where the worker works.
-    pub place: Place,
+    pub place: WorkplaceFacts,
 }
 
 /// The facts of `worker.md`, the prompt for a task of the plan.
@@ -169,7 +169,7 @@ pub struct Situation {
 pub struct WorkerPrompt {
     /// The facts that every worker gets.
     #[serde(flatten)]
-    pub situation: Situation,
+    pub situation: CommonFacts,
     /// The task.
     pub task: TaskFacts,
     /// The tasks that it waited for.
@@ -198,7 +198,7 @@ pub struct FixFacts {
 pub struct FixPrompt {
     /// The facts that every worker gets.
     #[serde(flatten)]
-    pub situation: Situation,
+    pub situation: CommonFacts,
     /// The task.
     pub task: TaskFacts,
     /// The failing check.
@@ -235,7 +235,7 @@ pub struct ConflictFacts {
 pub struct ConflictPrompt {
     /// The facts that every worker gets.
     #[serde(flatten)]
-    pub situation: Situation,
+    pub situation: CommonFacts,
     /// The task.
     pub task: TaskFacts,
     /// The two sides of the conflict.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use teamster_types::text::ends_line;
 
 use super::*;
-use crate::facts::{Answer, DoneTask, Mail, OtherWorker, Said};
+use crate::facts::{AnswerFacts, DoneTask, MailFacts, OtherWorker, QuotedText};
 
 /// The limit of a prompt, in characters.
 const LIMIT: usize = 50_000;
@@ -131,17 +131,17 @@ fn with_text(text: &str) -> WorkerPrompt {
     if let Some(earlier) = &mut situation.earlier {
         earlier.reason = theirs();
         earlier.files = list();
-        earlier.remarks = vec![Said {
+        earlier.remarks = vec![QuotedText {
             from: "The reviewer".to_owned(),
             text: theirs(),
         }];
     }
-    situation.answers = vec![Answer {
+    situation.answers = vec![AnswerFacts {
         question: theirs(),
         from: "lead".to_owned(),
         text: theirs(),
     }];
-    situation.messages = vec![Mail {
+    situation.messages = vec![MailFacts {
         from: "worker-1".to_owned(),
         text: theirs(),
     }];

@@ -22,7 +22,7 @@ pub(super) struct AgentWords<'a> {
 
 /// An agent that can be started.
 #[derive(Debug)]
-pub(super) struct Resolved {
+pub(super) struct ResolvedAgent {
     pub(super) provider: String,
     pub(super) model: Option<String>,
     pub(super) can: Vec<String>,
@@ -89,13 +89,13 @@ impl<'a> AgentWords<'a> {
     }
 
     /// Returns the provider that a word stands for, if it can be started.
-    pub(super) fn resolve(&self, word: &str) -> Result<Resolved, CastError> {
+    pub(super) fn resolve(&self, word: &str) -> Result<ResolvedAgent, CastError> {
         if self.names.contains(&word) {
             return self.provider(word, word);
         }
         if let Some(role) = self.casting.roles.iter().find(|role| role.name == word) {
             let resolved = self.provider(word, &role.provider)?;
-            return Ok(Resolved {
+            return Ok(ResolvedAgent {
                 model: role.model.clone(),
                 why: Some(format!("{}, as [roles] says", role.provider)),
                 ..resolved
@@ -115,7 +115,7 @@ impl<'a> AgentWords<'a> {
             });
         }
         if let Some(client) = self.clients().first() {
-            return Ok(Resolved {
+            return Ok(ResolvedAgent {
                 why: Some(format!("{client}, the first client that was found")),
                 ..self.provider(word, client)?
             });
@@ -123,7 +123,7 @@ impl<'a> AgentWords<'a> {
         let Some(name) = self.names.first() else {
             return Err(NoAgents.into());
         };
-        Ok(Resolved {
+        Ok(ResolvedAgent {
             why: Some(format!(
                 "{name}, because no client was found and it was given"
             )),
@@ -131,7 +131,7 @@ impl<'a> AgentWords<'a> {
         })
     }
 
-    fn provider(&self, word: &str, name: &str) -> Result<Resolved, CastError> {
+    fn provider(&self, word: &str, name: &str) -> Result<ResolvedAgent, CastError> {
         let provider = self.providers.find(name)?;
         let client = provider.kind.word();
         if provider.kind.is_client() && !self.casting.found.iter().any(|found| found == client) {
@@ -159,7 +159,7 @@ impl<'a> AgentWords<'a> {
             let defined = definition.split_once('=').map(|(name, _)| name);
             defined == Some(name)
         });
-        Ok(Resolved {
+        Ok(ResolvedAgent {
             provider: definition.cloned().unwrap_or_else(|| name.to_owned()),
             model: None,
             can: provider.capabilities,

@@ -5,7 +5,7 @@ use super::*;
 use crate::preset::{Agents, builtin};
 
 /// The environment of a cast; each test changes the part that it is about.
-struct Here {
+struct FakeMachine {
     presets: Vec<Preset>,
     roles: Vec<Role>,
     providers: Providers,
@@ -13,8 +13,8 @@ struct Here {
     found: Vec<String>,
 }
 
-fn here(found: &[&str]) -> Here {
-    Here {
+fn here(found: &[&str]) -> FakeMachine {
+    FakeMachine {
         presets: builtin(),
         roles: Vec::new(),
         providers: Providers::new(Path::new("/project")),
@@ -31,7 +31,7 @@ fn role(name: &str, provider: &str, model: Option<&str>) -> Role {
     }
 }
 
-impl Here {
+impl FakeMachine {
     fn cast(&self, crew: &str, preset: &str, task: &str) -> Result<CastOutcome, CastError> {
         let crew: Option<Crew> = (!crew.is_empty()).then(|| crew.parse().unwrap());
         cast(&Casting {

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use super::{Result, RunError};
 
 /// How long the host waits for output before it checks the time.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How often budget, health and signals are checked meanwhile.
-const TICK: Duration = Duration::from_millis(250);
+const TICK_INTERVAL: Duration = Duration::from_millis(250);
 /// The number of chunks of output that may be queued. A check that prints faster is blocked until they are read.
-const LINES: usize = 64;
+const QUEUED_CHUNKS: usize = 64;
 
 /// The link from work in the background to the host.
 pub(super) struct Background<'a> {
@@ -36,21 +36,21 @@ impl Background<'_> {
 }
 
 /// An event in the host while work runs in the background.
-pub(super) enum Meanwhile {
+pub(super) enum BackgroundEvent {
     /// The work has printed lines.
     Output(String),
     /// It is time to check budget, health and signals. The handler returns whether the work should end early.
     Tick,
 }
 
-/// Runs `work` on a thread and calls `attend` for events meanwhile. An error of `attend` ends the work early, and is
+/// Runs `work` on a thread and calls `on_event` for events meanwhile. An error of `on_event` ends the work early, and is
 /// returned once the work has ended.
 pub(super) fn run<T: Send>(
     work: impl FnOnce(&Background<'_>) -> T + Send,
-    attend: impl FnMut(Meanwhile) -> Result<bool>,
+    on_event: impl FnMut(BackgroundEvent) -> Result<bool>,
 ) -> Result<T> {
     let stop = AtomicBool::new(false);
-    let (lines, printed) = sync_channel(LINES);
+    let (lines, printed) = sync_channel(QUEUED_CHUNKS);
     let (done, attended) = std::thread::scope(|scope| {
         let background = Background { lines, stop: &stop };
         let thread = std::thread::Builder::new()
@@ -58,7 +58,7 @@ pub(super) fn run<T: Send>(
             .spawn_scoped(scope, move || work(&background));
         match thread {
             Ok(thread) => {
-                let attended = accompany(&printed, &stop, attend);
+                let attended = watch(&printed, &stop, on_event);
                 (
                     thread.join().map_err(|_| "it ended abnormally".to_owned()),
                     attended,
@@ -132,16 +132,16 @@ impl<T> Drop for BackgroundTask<T> {
     }
 }
 
-fn accompany(
+fn watch(
     printed: &Receiver<String>,
     stop: &AtomicBool,
-    mut attend: impl FnMut(Meanwhile) -> Result<bool>,
+    mut on_event: impl FnMut(BackgroundEvent) -> Result<bool>,
 ) -> Result<()> {
     let mut attended = Ok(());
-    let mut next = Instant::now() + TICK;
+    let mut next = Instant::now() + TICK_INTERVAL;
     loop {
-        match printed.recv_timeout(LOOK) {
-            Ok(lines) => drop(attend(Meanwhile::Output(lines))),
+        match printed.recv_timeout(POLL_INTERVAL) {
+            Ok(lines) => drop(on_event(BackgroundEvent::Output(lines))),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return attended,
         }
@@ -149,7 +149,7 @@ fn accompany(
             continue;
         }
         if attended.is_ok() {
-            match attend(Meanwhile::Tick) {
+            match on_event(BackgroundEvent::Tick) {
                 Ok(false) => {}
                 Ok(true) => stop.store(true, Ordering::Relaxed),
                 Err(error) => {
@@ -158,7 +158,7 @@ fn accompany(
                 }
             }
         }
-        next = Instant::now() + TICK;
+        next = Instant::now() + TICK_INTERVAL;
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
             3
         };
         let done = run(work, |news| {
-            if let Meanwhile::Output(more) = news {
+            if let BackgroundEvent::Output(more) = news {
                 lines += &more;
             }
             Ok(false)
@@ -217,7 +217,7 @@ mod tests {
         };
         let mut ticks = 0;
         let done = run(work, |news| {
-            ticks += u32::from(matches!(news, Meanwhile::Tick));
+            ticks += u32::from(matches!(news, BackgroundEvent::Tick));
             Err(RunError::refused("no", "hint"))
         });
         assert!(matches!(done, Err(RunError::Refused { .. })));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use teamster_journal::RunState;
-use teamster_journal::cost::Exceeded;
+use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::RunSpec;
 use teamster_types::flow::Stage;
 
@@ -58,14 +58,22 @@ impl WorkClock {
 
 /// Returns the limit of minutes, if it was reached. It applies in every stage except at the gate, which waits for a
 /// person.
-pub(super) fn out_of_time(spec: &RunSpec, state: &RunState, hosted: Duration) -> Option<Exceeded> {
+pub(super) fn time_limit_reached(
+    spec: &RunSpec,
+    state: &RunState,
+    hosted: Duration,
+) -> Option<LimitReached> {
     let is_at_work = !matches!(state.stage, Some(Stage::Approval | Stage::End(_)));
     let reached = || spec.budget.out_of_minutes(state.worked(hosted));
     is_at_work.then(reached).flatten()
 }
 
 /// Returns the limit that was reached, if one was. Time in which the run had no host is not counted.
-pub(super) fn exhausted(spec: &RunSpec, state: &RunState, hosted: Duration) -> Option<Exceeded> {
+pub(super) fn limit_reached(
+    spec: &RunSpec,
+    state: &RunState,
+    hosted: Duration,
+) -> Option<LimitReached> {
     let spent = &state.spent;
     let reached = spec.budget.exceeded(&spent.run, state.worked(hosted));
     // No worker is running, and none may start a task: the rest of the budget is less than the reservation for a task.

@@ -16,7 +16,7 @@ use teamster_document::Fault;
 use teamster_isolate::git::{CommitId, Repo};
 use teamster_journal::payload::{CandidateChosen, JudgeAsked, JudgeFailed, OtherResult, RunEnd};
 use teamster_journal::{EventKind, HOST, NewEvent};
-use teamster_prompts::facts::{Candidate, JudgePrompt};
+use teamster_prompts::facts::{CandidateFacts, JudgePrompt};
 use teamster_store::TeamChanges;
 use teamster_types::TaskId;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
@@ -28,7 +28,8 @@ use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::leader_turn::{Turn, TurnError, take};
 use super::projector::Projector;
-use super::reviewer::{AgentFile, Reviewer, change_file, problem_words};
+use super::reviewer::{AgentFile, change_file, problem_words};
+use super::reviewer_choice::Reviewer;
 use super::task_progress::candidates;
 use super::verifier::Verifier;
 use super::{HostCommand, Result};
@@ -38,11 +39,11 @@ use crate::verify::compare_with_base;
 /// The role of a member that is reserved for the choice, and the name under which it is asked.
 const JUDGE: &str = "judge";
 /// The number of characters of a diff that the judge is shown; the whole diff is in a file.
-const DIFF: usize = 20_000;
+const SHOWN_DIFF: usize = 20_000;
 /// The longest reason of a judge, and the longest that is journalled, in characters.
-const REASON: usize = 1_000;
+const LONGEST_REASON: usize = 1_000;
 /// The number of characters of a prompt that are reserved for the second attempt.
-const FOR_LATER: usize = 10_000;
+const RETRY_ROOM: usize = 10_000;
 
 /// The answer to the question which result is the best.
 #[derive(Debug, PartialEq, Eq)]
@@ -186,7 +187,7 @@ fn judge(
     if let Some(why) = &run.state().judge_failed {
         return Ok(Judgement::None(Some(why.clone())));
     }
-    if run.exhausted().is_some() {
+    if run.limit_reached().is_some() {
         let why = Phrase::new(PhraseCode::JudgeNotAsked, [("judge", &judge.name)]);
         return Ok(Judgement::None(Some(why.into())));
     }
@@ -198,7 +199,7 @@ fn judge(
                 return Ok(Judgement::Chosen {
                     task: chosen.task.clone(),
                     judge: judge.name.clone(),
-                    reason: one_line(&clip(&redact(&reason), REASON)),
+                    reason: one_line(&clip(&redact(&reason), LONGEST_REASON)),
                 });
             }
             let choice = format!("{choice:?}");
@@ -212,7 +213,7 @@ fn judge(
     let asked = Phrase::new(PhraseCode::JudgeAsked, [("judge", &judge.name)]);
     let why = Wording::from(asked)
         .and(", and ", why)
-        .map(|text| clip(&redact(text), REASON));
+        .map(|text| clip(&redact(text), LONGEST_REASON));
     run.journal(EventKind::JudgeFailed(JudgeFailed {
         judge: judge.name.clone(),
         reason: why.to_string(),
@@ -231,7 +232,7 @@ fn ask(
     passing: &[&RatedResult],
 ) -> Result<std::result::Result<JudgeAnswer, TurnError>> {
     let (facts, files) = facts(run, repo, tasks, passing)?;
-    let limit = run.env().agent_limits.prompt.saturating_sub(FOR_LATER);
+    let limit = run.env().agent_limits.prompt.saturating_sub(RETRY_ROOM);
     let prompts = match run.env().trust.prompts() {
         Ok(prompts) => prompts,
         Err(error) => return Ok(Err(error.into())),
@@ -277,17 +278,17 @@ fn facts(
         let told = task.and_then(Task::result).unwrap_or_default();
         let from = told.base.or_else(|| base.clone()).unwrap_or_default();
         let commit = result.commit.clone().unwrap_or_default();
-        let mut candidate = Candidate {
+        let mut candidate = CandidateFacts {
             id: result.task.to_string(),
             worker: task.and_then(Task::owner).map(str::to_owned),
             commit: commit.clone(),
             summary: told.summary.unwrap_or_default(),
-            ..Candidate::default()
+            ..CandidateFacts::default()
         };
         if let (Ok(from), Ok(to)) = (from.parse::<CommitId>(), commit.parse::<CommitId>()) {
             let diff = repo.diff(&from, &to, None)?;
             candidate.stat = repo.diff_stat(&from, &to)?;
-            candidate.diff = clip(&String::from_utf8_lossy(&diff), DIFF);
+            candidate.diff = clip(&String::from_utf8_lossy(&diff), SHOWN_DIFF);
             let file = change_file(&format!("result-{}.patch", result.task), &diff);
             candidate.patch = file.as_ref().map(|(name, _)| name.clone());
             files.extend(file);

@@ -9,7 +9,7 @@ use serde_json::json;
 use teamster_claude::state::Op;
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::git::Repo;
-use teamster_journal::cost::Exceeded;
+use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::{Approve, Check, Member, RunSpec, RunStarted};
 use teamster_journal::{Event, EventActor, EventKind, EventType, HOST, NewEvent, RunState, family};
 use teamster_store::{Kind, PlannedTask, Store, TeamChanges};
@@ -17,20 +17,20 @@ use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
 
-use super::background::{self, Background, Meanwhile};
+use super::background::{self, Background, BackgroundEvent};
 use super::budget::{self, WorkClock};
 use super::worker_pool::{self, WorkerPool, WorkerStart};
-use super::{HostEnvironment, LOOK_AGAIN, Result, RunError};
+use super::{HostEnvironment, POLL_INTERVAL, Result, RunError};
 use crate::observer::{RunObserver, RunSnapshot, StopLevel};
 
 /// The poll interval for task files while workers run. A change of a task has an event, unless another program made it;
 /// reading a thousand files every second would be most of what an idle host does.
-const TASKS_AGAIN: Duration = Duration::from_secs(5);
+const TASK_POLL: Duration = Duration::from_secs(5);
 /// The number of events that are read at once.
 const PAGE: usize = 1_000;
 
 /// A list that was read at an event and at a time.
-struct Cached<T> {
+struct CachedList<T> {
     seq: u64,
     at: Instant,
     list: Rc<Vec<T>>,
@@ -50,10 +50,10 @@ pub(super) struct RunContext<'a> {
     workers_changed: u64,
     clock: WorkClock,
     workers: WorkerPool<'a>,
-    tasks: RefCell<Option<Cached<Task>>>,
-    beats: RefCell<Option<Cached<Heartbeat>>>,
+    tasks: RefCell<Option<CachedList<Task>>>,
+    beats: RefCell<Option<CachedList<Heartbeat>>>,
     /// Messages between members of the team that were not shown yet.
-    letters: Vec<Op>,
+    messages: Vec<Op>,
 }
 
 impl<'a> RunContext<'a> {
@@ -73,13 +73,13 @@ impl<'a> RunContext<'a> {
             workers,
             tasks: RefCell::default(),
             beats: RefCell::default(),
-            letters: Vec::new(),
+            messages: Vec::new(),
         }
     }
 
     /// Returns the messages between members of the team since the previous call.
-    pub(super) fn take_letters(&mut self) -> Vec<Op> {
-        std::mem::take(&mut self.letters)
+    pub(super) fn take_messages(&mut self) -> Vec<Op> {
+        std::mem::take(&mut self.messages)
     }
 
     /// Returns the environment, for reading.
@@ -161,7 +161,7 @@ impl<'a> RunContext<'a> {
     }
 
     /// Reads the events from before this host started. If the run has not begun, all events are new.
-    pub(super) fn read_past(&mut self) -> Result<()> {
+    pub(super) fn read_history(&mut self) -> Result<()> {
         let begun = self.env.store.last_of(
             &self.team,
             &[EventType::RunStarted.name(), EventType::RunResumed.name()],
@@ -182,7 +182,7 @@ impl<'a> RunContext<'a> {
             for event in &page.events {
                 self.apply(event);
                 if is_new {
-                    self.letters.extend(letter(event));
+                    self.messages.extend(member_message(event));
                     trace(event);
                     self.env.observer.event(event);
                 } else {
@@ -215,12 +215,12 @@ impl<'a> RunContext<'a> {
 
     /// Appends an event to the journal and reads the new events.
     pub(super) fn record(&mut self, event: NewEvent) -> Result<()> {
-        self.record_placed(event)?;
+        self.record_at(event)?;
         Ok(())
     }
 
     /// Appends an event to the journal and reads the new events; returns the position of the event.
-    pub(super) fn record_placed(&mut self, event: NewEvent) -> Result<u64> {
+    pub(super) fn record_at(&mut self, event: NewEvent) -> Result<u64> {
         let seq = self.env.store.record(&self.team, event)?;
         self.read()?;
         Ok(seq)
@@ -293,9 +293,9 @@ impl<'a> RunContext<'a> {
     pub(super) fn tasks(&self) -> Result<Rc<Vec<Task>>> {
         let mut cached = self.tasks.borrow_mut();
         let again = if self.workers.is_up() {
-            TASKS_AGAIN
+            TASK_POLL
         } else {
-            LOOK_AGAIN
+            POLL_INTERVAL
         };
         if let Some(cached) = &*cached
             && cached.seq == self.tasks_changed
@@ -306,7 +306,7 @@ impl<'a> RunContext<'a> {
         let mut tasks = self.env.store.tasks(&self.team)?.tasks;
         tasks.retain(|task| !task.is_internal());
         let list = Rc::new(tasks);
-        *cached = Some(Cached {
+        *cached = Some(CachedList {
             seq: self.tasks_changed,
             at: self.now(),
             list: Rc::clone(&list),
@@ -315,16 +315,16 @@ impl<'a> RunContext<'a> {
     }
 
     /// Returns the heartbeats, as of the last event or a moment ago.
-    pub(super) fn beats(&self) -> Result<Rc<Vec<Heartbeat>>> {
+    pub(super) fn heartbeats(&self) -> Result<Rc<Vec<Heartbeat>>> {
         let mut cached = self.beats.borrow_mut();
         if let Some(cached) = &*cached
             && cached.seq == self.workers_changed
-            && self.now().saturating_duration_since(cached.at) < LOOK_AGAIN
+            && self.now().saturating_duration_since(cached.at) < POLL_INTERVAL
         {
             return Ok(Rc::clone(&cached.list));
         }
         let list = Rc::new(self.env.store.heartbeats(&self.team)?.0);
-        *cached = Some(Cached {
+        *cached = Some(CachedList {
             seq: self.workers_changed,
             at: self.now(),
             list: Rc::clone(&list),
@@ -335,7 +335,7 @@ impl<'a> RunContext<'a> {
     /// Shows the present state to the observer.
     pub(super) fn show(&mut self) -> Result<()> {
         let tasks = self.tasks()?;
-        let beats = self.beats()?;
+        let beats = self.heartbeats()?;
         let worked = self.state.worked(self.hosted());
         self.env.observer.update(&RunSnapshot {
             state: &self.state,
@@ -352,11 +352,11 @@ impl<'a> RunContext<'a> {
         work: impl FnOnce(&Background<'_>) -> T + Send,
     ) -> Result<T> {
         background::run(work, |meanwhile| match meanwhile {
-            Meanwhile::Output(lines) => {
+            BackgroundEvent::Output(lines) => {
                 self.env.observer.output(&lines);
                 Ok(false)
             }
-            Meanwhile::Tick => {
+            BackgroundEvent::Tick => {
                 self.read()?;
                 if self.workers.is_supervised() {
                     self.supervise_if_due()?;
@@ -369,7 +369,7 @@ impl<'a> RunContext<'a> {
 
     /// Returns whether long work should be ended.
     pub(super) fn must_stop(&self) -> bool {
-        self.stop_level() > StopLevel::GoOn || self.out_of_time().is_some()
+        self.stop_level() > StopLevel::GoOn || self.time_limit_reached().is_some()
     }
 
     fn hosted(&self) -> Duration {
@@ -387,18 +387,18 @@ impl<'a> RunContext<'a> {
     }
 
     /// Returns the limit of minutes, if it was reached.
-    pub(super) fn out_of_time(&self) -> Option<Exceeded> {
-        budget::out_of_time(&self.spec, &self.state, self.hosted())
+    pub(super) fn time_limit_reached(&self) -> Option<LimitReached> {
+        budget::time_limit_reached(&self.spec, &self.state, self.hosted())
     }
 
     /// Returns the limit of the budget that was reached, if one was.
-    pub(super) fn exhausted(&self) -> Option<Exceeded> {
-        budget::exhausted(&self.spec, &self.state, self.hosted())
+    pub(super) fn limit_reached(&self) -> Option<LimitReached> {
+        budget::limit_reached(&self.spec, &self.state, self.hosted())
     }
 
     /// Fails if a disk is so full that the progress of workers could not be written: they would wait for free space
     /// without end, and the user would not learn of it.
-    pub(super) fn require_room(&self) -> Result<()> {
+    pub(super) fn require_disk_space(&self) -> Result<()> {
         for folder in [self.env.layout.claude.as_path(), self.env.folder] {
             if let Some(free) = teamster_fs::left_on_full_disk(folder) {
                 return Err(RunError::NoRoom {
@@ -416,8 +416,8 @@ impl<'a> RunContext<'a> {
     }
 
     /// Notes that a stage was entered for which no worker was started yet.
-    pub(super) fn stage_entered(&mut self) {
-        self.workers.stage_entered();
+    pub(super) fn note_stage_entered(&mut self) {
+        self.workers.note_stage_entered();
     }
 
     /// Starts one member of the team, unless a launch of it is on record.
@@ -426,8 +426,8 @@ impl<'a> RunContext<'a> {
     }
 
     /// Notes that every member was started.
-    pub(super) fn all_started(&mut self, is_leaving: bool) {
-        self.workers.all_started(is_leaving);
+    pub(super) fn note_all_started(&mut self, is_leaving: bool) {
+        self.workers.note_all_started(is_leaving);
     }
 
     /// Looks for dead workers, unless that was done a moment ago.
@@ -435,13 +435,13 @@ impl<'a> RunContext<'a> {
         if !self.workers.is_due(self.now()) {
             return Ok(());
         }
-        self.require_room()?;
+        self.require_disk_space()?;
         for text in self.workers.supervise()? {
             self.env.observer.say(&text);
         }
         self.read()?;
         let now = self.now();
-        self.workers.supervised(now);
+        self.workers.note_supervised(now);
         Ok(())
     }
 
@@ -451,7 +451,7 @@ impl<'a> RunContext<'a> {
         if self.spec.collects {
             return Ok(());
         }
-        self.workers.stopping();
+        self.workers.note_stopping();
         loop {
             let level = self.stop_level();
             let alive = worker_pool::stop(self, reason, level)?;
@@ -460,18 +460,18 @@ impl<'a> RunContext<'a> {
                 return Ok(());
             }
             if self.stop_level() == level {
-                return Err(worker_pool::still_alive(&alive));
+                return Err(worker_pool::survivors_error(&alive));
             }
         }
     }
 
     /// Notes that this host stops its workers.
-    pub(super) fn workers_stopping(&mut self) {
-        self.workers.stopping();
+    pub(super) fn note_workers_stopping(&mut self) {
+        self.workers.note_stopping();
     }
 
     /// Does what must not wait while workers stop: reads new events, and shows the present state.
-    pub(super) fn attend_stop(&mut self) {
+    pub(super) fn tick_while_stopping(&mut self) {
         let attended = self.read().and_then(|()| self.show());
         attended.or_trace("show how things stand while workers stop");
     }
@@ -497,13 +497,13 @@ fn trace(event: &Event) {
 }
 
 /// The type of a message from a member; the other types are reports of programs.
-const WORDS: &str = "message";
+const MEMBER_MESSAGE: &str = "message";
 
 /// Returns the message between members that an event contains, as the state file shows it. Reports of programs are
 /// ignored.
-fn letter(event: &Event) -> Option<Op> {
+fn member_message(event: &Event) -> Option<Op> {
     match event.payload() {
-        EventKind::MessageSent(sent) if sent.message_type == WORDS => Some(Op::Message {
+        EventKind::MessageSent(sent) if sent.message_type == MEMBER_MESSAGE => Some(Op::Message {
             from: event.actor.to_string(),
             to: sent.to.unwrap_or_default(),
             content: sent.content,

@@ -9,11 +9,11 @@ use super::Result;
 use super::context::RunContext;
 
 /// The number of characters of a digest, including line ends.
-pub(super) const MOST: usize = 6_000;
+pub(super) const LONGEST_DIGEST: usize = 6_000;
 /// The number of characters that are reserved for the note about omitted lines.
-const LEFT_OUT: usize = 80;
+const NOTE_ROOM: usize = 80;
 /// The number of characters of one line.
-const LINE: usize = 300;
+const LONGEST_LINE: usize = 300;
 /// The number of events that are read at once.
 const PAGE: usize = 1_000;
 
@@ -24,7 +24,11 @@ pub(super) fn digest(run: &RunContext<'_>, from: u64) -> Result<Vec<String>> {
     let mut next = from;
     loop {
         let page = run.store().events(run.team(), next, PAGE)?;
-        lines.extend(page.events.iter().filter_map(|event| line(event, &tasks)));
+        lines.extend(
+            page.events
+                .iter()
+                .filter_map(|event| event_line(event, &tasks)),
+        );
         match page.events.last() {
             Some(last) if page.events.len() == PAGE => next = last.seq + 1,
             _ => break,
@@ -36,10 +40,10 @@ pub(super) fn digest(run: &RunContext<'_>, from: u64) -> Result<Vec<String>> {
 /// Returns the last lines that fit, after a note about how many were left out.
 fn shortened(mut lines: Vec<String>) -> Vec<String> {
     let length = |line: &String| line.chars().count() + 1;
-    if lines.iter().map(length).sum::<usize>() <= MOST {
+    if lines.iter().map(length).sum::<usize>() <= LONGEST_DIGEST {
         return lines;
     }
-    let mut room = MOST - LEFT_OUT;
+    let mut room = LONGEST_DIGEST - NOTE_ROOM;
     let mut kept = 0;
     for line in lines.iter().rev() {
         let length = length(line);
@@ -57,7 +61,7 @@ fn shortened(mut lines: Vec<String>) -> Vec<String> {
 }
 
 /// Returns the line for an event, or `None` when it does not matter to the leader.
-fn line(event: &Event, tasks: &[Task]) -> Option<String> {
+fn event_line(event: &Event, tasks: &[Task]) -> Option<String> {
     let who = &event.actor;
     let id = event.task_id.as_ref();
     let task = id.map_or_else(String::new, |id| format!("task {id}"));
@@ -68,7 +72,7 @@ fn line(event: &Event, tasks: &[Task]) -> Option<String> {
         }
         EventKind::TaskClaimed(_) => format!("{who} began {task}"),
         EventKind::TaskCompleted(_) => {
-            format!("{who} completed {task}{}", what_it_came_to(id, tasks))
+            format!("{who} completed {task}{}", task_result(id, tasks))
         }
         EventKind::TaskFailed(change) => {
             format!("{task} failed: {}", change.error.unwrap_or_default())
@@ -134,11 +138,11 @@ fn line(event: &Event, tasks: &[Task]) -> Option<String> {
     };
     let at = event.ts.to_string();
     let at = at.get(11..19).unwrap_or_default();
-    Some(clip(&format!("{at} {}", one_line(&text)), LINE))
+    Some(clip(&format!("{at} {}", one_line(&text)), LONGEST_LINE))
 }
 
 /// Returns the result of a completed task, in its worker's words.
-fn what_it_came_to(id: Option<&TaskId>, tasks: &[Task]) -> String {
+fn task_result(id: Option<&TaskId>, tasks: &[Task]) -> String {
     let task = tasks.iter().find(|task| Some(task.id()) == id);
     let result = task.and_then(Task::result).unwrap_or_default();
     let mut words = String::new();
@@ -167,7 +171,7 @@ mod tests {
             "(408 lines about what happened before are left out)"
         );
         let length: usize = short.iter().map(|line| line.chars().count() + 1).sum();
-        assert!(length <= MOST, "{length} characters");
+        assert!(length <= LONGEST_DIGEST, "{length} characters");
         assert_eq!(shortened(vec!["one".to_owned()]), ["one"]);
         let fits: Vec<String> = (0..600).map(|_| "123456789".to_owned()).collect();
         assert_eq!(shortened(fits.clone()), fits);

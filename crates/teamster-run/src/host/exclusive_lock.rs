@@ -14,7 +14,7 @@ use teamster_types::TeamName;
 use teamster_types::process::Life;
 
 /// How long to wait for a lock: a process that only tests whether it is taken holds it for less than this.
-const GLANCE: Duration = Duration::from_millis(200);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long a host keeps its right in a store that it cannot reach, and how often it renews the right.
 const LEASE: Duration = Duration::from_secs(60);
 const RENEWAL: Duration = Duration::from_secs(10);
@@ -31,13 +31,15 @@ impl ProjectLock {
     pub fn take(project: &Dir) -> Result<Option<Self>, FsError> {
         let [first, second] = layout::OUR_STATE;
         let state = project.child_or_create(first)?.child_or_create(second)?;
-        Ok(match Lock::wait(&state, layout::RUN_LOCK, GLANCE, false)? {
-            Waited::Held(lock) => Some(Self {
-                project: project.path().to_owned(),
-                lock,
-            }),
-            Waited::TimedOut => None,
-        })
+        Ok(
+            match Lock::wait(&state, layout::RUN_LOCK, LOCK_TIMEOUT, false)? {
+                Waited::Held(lock) => Some(Self {
+                    project: project.path().to_owned(),
+                    lock,
+                }),
+                Waited::TimedOut => None,
+            },
+        )
     }
 
     /// Takes the lock of a team as well, or returns `None` when another process holds it. The store of the team is
@@ -74,7 +76,7 @@ impl TeamLock {
             return Ok(None);
         };
         Ok(
-            match Lock::wait(&folder, layout::HOST_LOCK, GLANCE, false)? {
+            match Lock::wait(&folder, layout::HOST_LOCK, LOCK_TIMEOUT, false)? {
                 Waited::Held(lock) => Some(Self { _lock: lock }),
                 Waited::TimedOut => None,
             },
@@ -95,13 +97,13 @@ impl TeamLock {
 pub struct ExclusiveLock {
     _project: Lock,
     _team: TeamLock,
-    right: Option<HeldRight>,
+    right: Option<HostingRight>,
 }
 
 impl ExclusiveLock {
     /// Takes the right to host the team in its store as well, or returns the process that has it. A process that is
     /// proven to be gone loses the right.
-    pub fn with_right(
+    pub fn with_hosting_right(
         mut self,
         store: &Arc<dyn Store>,
         team: &TeamName,
@@ -120,7 +122,7 @@ impl ExclusiveLock {
         match right {
             HostRight::Theirs(other) => Ok(Err(other)),
             HostRight::Ours => {
-                self.right = Some(HeldRight::begin(hosting, team.clone(), holder));
+                self.right = Some(HostingRight::begin(hosting, team.clone(), holder));
                 Ok(Ok(self))
             }
         }
@@ -134,7 +136,7 @@ impl ExclusiveLock {
 }
 
 /// The right to host a team, renewed by a thread while it is held.
-struct HeldRight {
+struct HostingRight {
     store: Arc<dyn Store>,
     team: TeamName,
     holder: String,
@@ -142,16 +144,16 @@ struct HeldRight {
     thread: Option<JoinHandle<()>>,
 }
 
-impl fmt::Debug for HeldRight {
+impl fmt::Debug for HostingRight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeldRight")
+        f.debug_struct("HostingRight")
             .field("team", &self.team)
             .field("holder", &self.holder)
             .finish_non_exhaustive()
     }
 }
 
-impl HeldRight {
+impl HostingRight {
     fn begin(store: Arc<dyn Store>, team: TeamName, holder: String) -> Self {
         let (over, is_over) = mpsc::channel();
         let (renewed, of_team, by) = (Arc::clone(&store), team.clone(), holder.clone());
@@ -178,7 +180,7 @@ impl HeldRight {
     }
 }
 
-impl Drop for HeldRight {
+impl Drop for HostingRight {
     fn drop(&mut self) {
         // The thread may have ended already.
         let _ = self.over.send(());

@@ -4,31 +4,25 @@ use std::time::Instant;
 
 use serde_json::json;
 use teamster_journal::payload::{
-    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, ReviewMode,
-    ReviewVerdict, RunEnd, RunSpec, Severity,
+    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd, RunSpec,
 };
-use teamster_journal::{
-    EventActor, EventKind, Gate, GateDecision, NewEvent, ReviewOutcome, RunState,
-};
+use teamster_journal::{EventActor, EventKind, Gate, GateDecision, NewEvent, RunState};
 use teamster_party::{ApprovalDecision, NewApproval, Party, PartySession, Via};
 use teamster_store::{Outgoing, Recipient};
-use teamster_types::TaskId;
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskNotes};
-use teamster_types::text::{clip, one_line};
+use teamster_types::text::clip;
 
+use super::auto_approval::{self, open_problem, unanswered_request};
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
-use super::landing::{Landing, land};
-use super::task_progress::{hopeless, needs_review, not_merged_words, open, to_merge};
+use super::landing::{LandingOutcome, land};
+use super::task_progress::{not_merged_words, open, to_merge};
 use super::waker::wake_for_revision;
-use super::{GateExit, HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
+use super::{GateExit, HostCommand, HostExit, POLL_INTERVAL, Result, render};
 use crate::verify::compare_with_base;
-
-/// The longest quotation of a worker in a sentence, in characters.
-const LONGEST_WORDS: usize = 200;
 
 /// Asks a person about the merged work, and carries out the decision.
 #[derive(Debug, Default)]
@@ -54,7 +48,7 @@ enum GateStep {
 
 impl ApprovalGate {
     /// Notes that a stage was entered: the gate has to be shown again.
-    pub(super) fn stage_entered(&mut self) {
+    pub(super) fn note_stage_entered(&mut self) {
         self.shown = None;
     }
 
@@ -74,14 +68,14 @@ impl ApprovalGate {
         }
         let mut answered = None;
         let now = run.now();
-        let is_fresh = |at: Instant| now.saturating_duration_since(at) < LOOK_AGAIN;
+        let is_fresh = |at: Instant| now.saturating_duration_since(at) < POLL_INTERVAL;
         if let (Some(shown), Some(gate)) = (&self.shown, run.state().gate.clone())
             && *shown == gate.id
             && run.waits_for_answer()
             && self.looked.is_some_and(is_fresh)
         {
             // The answer is polled often, the repository only once a second.
-            answered = heard(run, &gate);
+            answered = take_decision(run, &gate);
             if answered.is_none() {
                 return Ok(vec![HostCommand::Wait]);
             }
@@ -90,7 +84,7 @@ impl ApprovalGate {
         let is_open = if run.spec().collects {
             // The decision applies to the work that was shown, whatever workers have finished since.
             if let Some(gate) = run.state().gate.clone() {
-                answered = answered.or_else(|| heard(run, &gate));
+                answered = answered.or_else(|| take_decision(run, &gate));
             }
             answered.is_none() && !to_merge(&run.tasks()?).is_empty()
         } else {
@@ -100,16 +94,17 @@ impl ApprovalGate {
             let reason = PhraseCode::TasksToDoAgain;
             return Ok(vec![HostCommand::enter(Stage::Execute, reason)]);
         }
-        adopt_a_persons_work(run, guard)?;
+        adopt_added_commits(run, guard)?;
         let commit = match guard.head_at_gate(run, self.shown.is_some())? {
             Some(head) => head.to_string(),
             None => String::new(),
         };
         let base = run.spec().base.as_ref().map(|base| base.commit.as_str());
         if guard.is_active() && Some(commit.as_str()) == base {
-            let end = nothing_changed(run.spec(), run.state());
+            let end = end_unchanged(run.spec(), run.state());
             let is_good = matches!(end, HostCommand::Complete(_));
-            let is_settled = left_undone(run)?.is_none() && unanswered(run.state()).is_none();
+            let is_settled =
+                open_problem(run)?.is_none() && unanswered_request(run.state()).is_none();
             if !is_good || is_settled {
                 return Ok(vec![end]);
             }
@@ -130,7 +125,7 @@ impl ApprovalGate {
             open_gate(run, &commit, None)?
         };
         let not_auto = match run.spec().approve {
-            Approve::Auto => why_not_auto(run, &gate)?,
+            Approve::Auto => auto_approval::objection(run, &gate)?,
             Approve::Ask | Approve::Never => None,
         };
         let is_asked = run.spec().approve != Approve::Auto || not_auto.is_some();
@@ -139,7 +134,7 @@ impl ApprovalGate {
             let text = render::gate_page(run, &gate);
             run.observer().open_gate(&text);
         }
-        let answered = answered.or_else(|| heard(run, &gate));
+        let answered = answered.or_else(|| take_decision(run, &gate));
         let (approve, waits) = (run.spec().approve, run.waits_for_answer());
         let step = next_step(
             &gate,
@@ -151,7 +146,7 @@ impl ApprovalGate {
         );
         Ok(match step {
             GateStep::Decide(decision) => {
-                decide(run, &decision)?;
+                record_decision(run, &decision)?;
                 Vec::new()
             }
             GateStep::Wait => vec![HostCommand::Wait],
@@ -177,14 +172,14 @@ impl ApprovalGate {
         let commit = &decision.commit;
         match &decision.answer {
             GateAnswer::Approve => Ok(match land(run, guard, commit)? {
-                Landing::Done(words) => vec![HostCommand::Complete(words)],
-                Landing::Retry => Vec::new(),
-                Landing::Back(command) => vec![command],
-                Landing::Behind(commands) => {
+                LandingOutcome::Done(words) => vec![HostCommand::Complete(words)],
+                LandingOutcome::Retry => Vec::new(),
+                LandingOutcome::Back(command) => vec![command],
+                LandingOutcome::Behind(commands) => {
                     self.has_not_landed = true;
                     commands
                 }
-                Landing::Refused(why) => {
+                LandingOutcome::Refused(why) => {
                     // The gate is opened again for another decision.
                     open_gate(run, commit, Some(&why))?;
                     vec![leave(commit, GateExit::NotLanded, why.to_string())]
@@ -257,7 +252,7 @@ fn leave(commit: &str, exit: GateExit, why: String) -> HostCommand {
 
 /// Adopts commits that were added to the work while the gate is open. No worker runs then, so a person made them: they
 /// become part of the work, which is verified and shown again.
-fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<()> {
+fn adopt_added_commits(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<()> {
     // Workers without a run may be running, and a commit of theirs is not a person's decision.
     if run.spec().collects {
         return Ok(());
@@ -289,7 +284,7 @@ fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> R
 
 /// Returns the end of a run that changed nothing: there is nothing to approve, but the targets among the checks must
 /// pass.
-fn nothing_changed(spec: &RunSpec, state: &RunState) -> HostCommand {
+fn end_unchanged(spec: &RunSpec, state: &RunState) -> HostCommand {
     let report = compare_with_base(&spec.verify, &state.base, &state.checks);
     if spec.verify.is_empty() || report.all_passed() {
         return HostCommand::Complete(PhraseCode::NothingChanged.into());
@@ -312,7 +307,7 @@ fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&Wording>) 
     // The content of the gate is journalled first, so that no client sees the question without it.
     let shown = GateShown {
         gate: id.clone(),
-        shown: render::to_show(run, commit),
+        shown: render::gate_content(run, commit),
     };
     run.journal(EventKind::ApprovalShown(shown))?;
     let base = run.spec().base.clone();
@@ -335,7 +330,7 @@ fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&Wording>) 
 
 /// Returns the decision of the observer, or of a command that was run elsewhere. A command's decision about a different
 /// commit or an earlier gate is dropped.
-fn heard(run: &mut RunContext<'_>, gate: &Gate) -> Option<GateDecision> {
+fn take_decision(run: &mut RunContext<'_>, gate: &Gate) -> Option<GateDecision> {
     if let Some(reply) = run.observer().answer() {
         let mut answered = answer(gate, reply.answer, reply.via);
         if let Some(of) = reply.gate {
@@ -347,176 +342,15 @@ fn heard(run: &mut RunContext<'_>, gate: &Gate) -> Option<GateDecision> {
     run.take_answers().into_iter().find(fits)
 }
 
-/// Returns why the work cannot be approved automatically, and how the host leaves the gate.
-fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, String)>> {
-    if let Some(why) = left_undone(run)? {
-        return Ok(Some((GateExit::TasksFailed, why)));
-    }
-    if let Some(why) = why_not_by_tasks(run.spec(), &run.tasks()?, gate.verified) {
-        return Ok(Some(why));
-    }
-    if let Some(why) = given_up(run.state()) {
-        return Ok(Some((GateExit::TasksFailed, why.to_string())));
-    }
-    if let Some(why) = unanswered(run.state()) {
-        return Ok(Some((GateExit::Unverified, why)));
-    }
-    if let Some(why) = found_on_the_way(run.state()) {
-        return Ok(Some((GateExit::Unverified, why)));
-    }
-    if let Some(why) = why_not_by_review(run.spec(), run.state(), &gate.commit) {
-        return Ok(Some((GateExit::Unverified, why)));
-    }
-    if let Some(first) = repository_audit::new_replacements(run).first() {
-        let why = format!("{first} was added during the run, so a person has to look");
-        return Ok(Some((GateExit::Unverified, why)));
-    }
-    let changed = repository_audit::changed_rules(run);
-    if !changed.is_empty() {
-        let why = format!(
-            "{} of git changed during the run, so a person has to look",
-            changed.join(", ")
-        );
-        return Ok(Some((GateExit::Unverified, why)));
-    }
-    Ok(None)
-}
-
-/// Returns an open problem that the worker of a task without changes reports, in words. A person decides what it means.
-///
-/// An admission that something did not work counts only if the worker did not report the task as done: `I could not
-/// find a fault` is a good end of a task that looks for one.
-fn left_undone(run: &RunContext<'_>) -> Result<Option<String>> {
-    let tasks = run.tasks()?;
-    let said = render::said(run);
-    let found = said.iter().find_map(|said| {
-        let task = tasks.iter().find(|task| *task.id() == said.task_id)?;
-        let is_reported = task.result().is_some_and(|result| result.reported_done);
-        let admission = said.admission.as_ref().filter(|_| !is_reported);
-        let open = admission.or_else(|| said.problems.first())?;
-        task.is_unchanged().then_some((said, open))
-    });
-    Ok(found.map(|(said, open)| {
-        let who = said.worker.as_deref().unwrap_or("its worker");
-        let (task, open) = (&said.task_id, clip(&one_line(open), LONGEST_WORDS));
-        format!("task {task} changed nothing, and {who} says: \u{201c}{open}\u{201d}")
-    }))
-}
-
-/// Returns why the tasks or the checks need a person, and how the host leaves the gate.
-fn why_not_by_tasks(
-    spec: &RunSpec,
-    tasks: &[Task],
-    is_verified: bool,
-) -> Option<(GateExit, String)> {
-    let failed = hopeless(tasks).len();
-    if failed > 0 {
-        let why = format!("{failed} tasks failed for good or wait for one that did");
-        return Some((GateExit::TasksFailed, why));
-    }
-    if !is_verified {
-        let why = if spec.verify.is_empty() {
-            "nothing was verified, so it was not approved"
-        } else {
-            "not every check passed, so it was not approved"
-        };
-        return Some((GateExit::Unverified, why.to_owned()));
-    }
-    let outside: Vec<&str> = tasks
-        .iter()
-        .filter(|task| needs_review(task))
-        .map(|task| task.id().as_str())
-        .collect();
-    if outside.is_empty() {
-        return None;
-    }
-    let why = format!(
-        "task {} changed files that it had not reserved, so a person has to look",
-        outside.join(", ")
-    );
-    Some((GateExit::Unverified, why))
-}
-
-/// Returns why the review needs a person, in words: there is something to fix, or a required review is missing.
-fn why_not_by_review(spec: &RunSpec, state: &RunState, commit: &str) -> Option<String> {
-    let is_required = spec.review == ReviewMode::Require;
-    let review = state.review_of(commit);
-    let why = match review.map(|review| &review.outcome) {
-        Some(ReviewOutcome::Finished(finished)) => {
-            // A finding that the leader dismissed needs a person only if it is a blocker.
-            let mut left = review.map_or(0, |review| review.to_fix().len());
-            let dismissed = review.map(|review| review.dismissed.keys());
-            for place in dismissed.into_iter().flatten() {
-                let finding = place
-                    .checked_sub(1)
-                    .and_then(|at| finished.findings.get(at));
-                let is_blocker = finding.is_some_and(|it| it.severity == Severity::Blocker);
-                left += usize::from(is_blocker);
-            }
-            let unmet = finished.criteria.iter().filter(|it| !it.met).count();
-            // A leader that dismissed findings knows that the reviewer asks for changes.
-            let is_settled = review.is_some_and(|review| !review.dismissed.is_empty());
-            let wants_changes = finished.verdict != ReviewVerdict::Accept && !is_settled;
-            let why = match (left, unmet, wants_changes) {
-                (0, 0, false) => return None,
-                (0, 0, true) => "the review asks for changes".to_owned(),
-                (0, unmet, _) => format!("{unmet} acceptance criteria are not met by the review"),
-                (left, ..) => {
-                    format!("the review found {left} things that should be fixed first")
-                }
-            };
-            return Some(format!("{why}, so a person has to look"));
-        }
-        _ if !is_required => return None,
-        Some(ReviewOutcome::Failed(why) | ReviewOutcome::Skipped(why)) => why.as_str(),
-        Some(ReviewOutcome::UnderWay) | None => "no reviewer was asked about this commit",
-    };
-    Some(format!(
-        "it was NOT reviewed, so it was not approved: {why}"
-    ))
-}
-
-/// Returns the failed tasks that the leader cancelled without a replacement, in words.
-pub(super) fn given_up(state: &RunState) -> Option<Phrase> {
-    let given_up: Vec<&str> = state.given_up.iter().map(TaskId::as_str).collect();
-    (!given_up.is_empty()).then(|| {
-        let tasks = given_up.join(", ");
-        Phrase::new(PhraseCode::FailedTasksCancelled, [("tasks", &tasks)])
-    })
-}
-
-/// Returns a permission request that was denied only because it was not answered, in words. Its worker continued
-/// without it, and only a person can say whether that matters.
-fn unanswered(state: &RunState) -> Option<String> {
-    let denied = state.permissions.unanswered()?;
-    let words = clip(&one_line(&denied.words()), LONGEST_WORDS);
-    Some(format!("{words}, so a person has to look"))
-}
-
-/// Returns a finding of workers or the leader that must be fixed before the work lands, in words. Such a finding is
-/// never marked as fixed, so a person has to look.
-fn found_on_the_way(state: &RunState) -> Option<String> {
-    let ((by, first), more) = state.found.split_first()?;
-    let claim = clip(&one_line(&first.claim), LONGEST_WORDS);
-    let more = match more.len() {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    let severity = first.severity.as_str();
-    Some(format!(
-        "{by} found a {severity}: \u{201c}{claim}\u{201d}{more}; a person has to look"
-    ))
-}
-
 /// Journals a decision, and notifies other programs and the leader.
-fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
+fn record_decision(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
     let GateDecision {
         gate,
         commit,
         answer,
         via,
     } = answered;
-    let (by, by_codes) = Wording::from(by(via)).into_parts();
+    let (by, by_codes) = Wording::from(decider(via)).into_parts();
     let decided = GateDecided {
         by_codes,
         ..GateDecided::new(gate, commit, via, Some(&by), answer)
@@ -622,14 +456,14 @@ fn revise(
     let mut commands = Vec::new();
     let is_made = |task: &Task| task.revision() == Some(gate);
     if !tasks.iter().any(is_made) {
-        commands.push(HostCommand::add_task(revising(gate, text, task)));
+        commands.push(HostCommand::add_task(revision_task(gate, text, task)));
     }
     commands.push(HostCommand::enter(Stage::Revise, Phrase::verbatim(text)));
     commands
 }
 
 /// Returns who decided, for people.
-fn by(via: &str) -> PhraseCode {
+fn decider(via: &str) -> PhraseCode {
     match via {
         "flag" => PhraseCode::ByChecks,
         "studio" => PhraseCode::ByPersonInStudio,
@@ -647,7 +481,7 @@ fn answer(gate: &Gate, answer: GateAnswer, via: &str) -> GateDecision {
 }
 
 /// Returns the task to revise the work as the person asked.
-fn revising(gate: &str, text: &str, task: &str) -> NewTask {
+fn revision_task(gate: &str, text: &str, task: &str) -> NewTask {
     let first = text.trim().lines().next().unwrap_or_default();
     NewTask {
         subject: clip(&format!("Revise: {first}"), SUBJECT_LIMIT - 1),

@@ -152,7 +152,7 @@ impl IntegrationGuard {
         let Some(known) = known.filter(|known| *known != head) else {
             return Ok(Some(head));
         };
-        if is_unnoted(run, integration, &known, &head)? {
+        if is_unrecorded_merge(run, integration, &known, &head)? {
             return Ok(Some(head));
         }
         if let Some(name) = integration.put_back(&known)? {
@@ -194,7 +194,7 @@ impl IntegrationGuard {
 
     /// Marks work that is missing from `commit` as not merged, so that it is merged again; returns whether there was
     /// any. The run stops when the work of a task gets lost repeatedly.
-    pub(super) fn take_back_missing(
+    pub(super) fn unmark_missing(
         &self,
         run: &mut RunContext<'_>,
         commit: &CommitId,
@@ -236,7 +236,7 @@ impl IntegrationGuard {
         let Ok(commit) = commit.parse() else {
             return Ok(None);
         };
-        if !self.take_back_missing(run, &commit)? {
+        if !self.unmark_missing(run, &commit)? {
             return Ok(None);
         }
         let reason = PhraseCode::MergedWorkMissing;
@@ -273,7 +273,7 @@ impl IntegrationGuard {
             return Ok(());
         };
         // The branches of workers are contained in it; those that are not are kept.
-        clear_away(run)?;
+        remove_leftovers(run)?;
         self.integration = None;
         let on = match repo.resolve(&name)? {
             Some(commit) => repo.branches_with(&commit)?,
@@ -313,7 +313,7 @@ impl IntegrationGuard {
 
 /// Returns whether the branch was moved by a merge of a host that was killed before it could journal it: the tip is
 /// exactly the merge of a commit that was waiting to be merged.
-fn is_unnoted(
+fn is_unrecorded_merge(
     run: &RunContext<'_>,
     integration: &Integration,
     known: &CommitId,
@@ -349,14 +349,14 @@ fn commits_for(task: &Task, resolutions: &Resolutions<'_>) -> Vec<CommitId> {
 
 /// Removes worktrees and branches whose work is in a branch of the user's. The others stay, and are named in the
 /// report.
-pub(super) fn clear_away(run: &mut RunContext<'_>) -> Result<()> {
+pub(super) fn remove_leftovers(run: &mut RunContext<'_>) -> Result<()> {
     let Some(repo) = run.repo().filter(|_| !run.spec().in_place) else {
         return Ok(());
     };
     let team = run.team().clone();
     // Workers without a run continue, each in its worktree.
     let has_ended = !run.spec().collects;
-    for sentence in run.in_background(|_| remove_what_is_safe(repo, &team, has_ended))? {
+    for sentence in run.in_background(|_| remove_merged(repo, &team, has_ended))? {
         run.say(&sentence);
     }
     Ok(())
@@ -364,7 +364,7 @@ pub(super) fn clear_away(run: &mut RunContext<'_>) -> Result<()> {
 
 /// Removes the team's worktrees and branches whose work is in a branch of the user's; returns a sentence for each that
 /// stays. While workers may still run, only the worktrees of the integration and of the checks are removed.
-fn remove_what_is_safe(repo: &Repo, team: &TeamName, has_ended: bool) -> Vec<String> {
+fn remove_merged(repo: &Repo, team: &TeamName, has_ended: bool) -> Vec<String> {
     let listed = match git::list(repo, team) {
         Ok(listed) => listed,
         Err(error) => return vec![error.to_string()],

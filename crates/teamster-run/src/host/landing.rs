@@ -16,7 +16,7 @@ use super::{HostCommand, Result, RunError};
 
 /// The result of landing approved work.
 #[derive(Debug)]
-pub(super) enum Landing {
+pub(super) enum LandingOutcome {
     /// The work is where it belongs, as the words describe.
     Done(Wording),
     /// The branch moved meanwhile, so landing is tried again.
@@ -34,14 +34,14 @@ pub(super) fn land(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
     commit: &str,
-) -> Result<Landing> {
+) -> Result<LandingOutcome> {
     let (Some(integration), Some(branch)) = (guard.integration(), run.branch()) else {
         let why = if guard.is_active() {
             PhraseCode::WorkStaysOnItsBranch
         } else {
             PhraseCode::WorkIsInFolder
         };
-        return Ok(Landing::Done(why.into()));
+        return Ok(LandingOutcome::Done(why.into()));
     };
     let Ok(id) = commit.parse::<CommitId>() else {
         return Err(RunError::refused(
@@ -50,22 +50,25 @@ pub(super) fn land(
         ));
     };
     if let Some(words) = landed_on(run, &branch, &id)? {
-        return Ok(Landing::Done(words));
+        return Ok(LandingOutcome::Done(words));
     }
     if let Some(back) = guard.merge_missing(run, commit)? {
-        return Ok(Landing::Back(back));
+        return Ok(LandingOutcome::Back(back));
     }
     if !run.spec().verify.is_empty() && run.state().checked.as_deref() != Some(commit) {
         let reason = PhraseCode::ApprovedWorkNotVerified;
-        return Ok(Landing::Back(HostCommand::enter(Stage::Verify, reason)));
+        return Ok(LandingOutcome::Back(HostCommand::enter(
+            Stage::Verify,
+            reason,
+        )));
     }
-    if let Some(why) = was_moved_back(run, &branch, &id)? {
-        return Ok(Landing::Refused(why));
+    if let Some(why) = removed_by_user(run, &branch, &id)? {
+        return Ok(LandingOutcome::Refused(why));
     }
     let landed = run.in_background(|_| integration.land(&branch, &id))??;
     Ok(match landed {
         Landed::Done { .. } | Landed::Already => match landed_on(run, &branch, &id)? {
-            Some(words) => Landing::Done(words),
+            Some(words) => LandingOutcome::Done(words),
             None => refused(PhraseCode::NotOnBranch, [("branch", &branch)]),
         },
         Landed::Moved { now } => catch_up(run, guard, integration, &branch, &now)?,
@@ -102,8 +105,8 @@ pub(super) fn land(
     })
 }
 
-fn refused<const N: usize>(code: PhraseCode, params: [(&str, &dyn Display); N]) -> Landing {
-    Landing::Refused(Phrase::new(code, params).into())
+fn refused<const N: usize>(code: PhraseCode, params: [(&str, &dyn Display); N]) -> LandingOutcome {
+    LandingOutcome::Refused(Phrase::new(code, params).into())
 }
 
 /// Returns a sentence that a branch of the user's has a commit; `None` when it does not.
@@ -131,7 +134,7 @@ fn landed_on(run: &RunContext<'_>, branch: &str, commit: &CommitId) -> Result<Op
 }
 
 /// Returns why landing would restore commits that the user has removed from the branch.
-fn was_moved_back(
+fn removed_by_user(
     run: &RunContext<'_>,
     branch: &str,
     commit: &CommitId,
@@ -162,13 +165,13 @@ fn catch_up(
     integration: &Integration,
     branch: &str,
     tip: &CommitId,
-) -> Result<Landing> {
+) -> Result<LandingOutcome> {
     let Some(head) = guard.head(run)? else {
-        return Ok(Landing::Retry);
+        return Ok(LandingOutcome::Retry);
     };
     let joined = run.in_background(|_| integration.bring_up_to_date(&head, branch))??;
     let made = match joined {
-        MergeOutcome::Moved => return Ok(Landing::Retry),
+        MergeOutcome::Moved => return Ok(LandingOutcome::Retry),
         MergeOutcome::Conflict { files } => {
             let files: Vec<String> = files
                 .iter()
@@ -186,15 +189,20 @@ fn catch_up(
     }))?;
     let reason = Phrase::new(PhraseCode::BranchHasMoved, [("branch", &branch)]);
     let verify = HostCommand::enter(Stage::Verify, reason);
-    Ok(Landing::Behind(vec![verify]))
+    Ok(LandingOutcome::Behind(vec![verify]))
 }
 
 /// Returns the result when the user's branch conflicts with the work: one task resolves the conflict.
-fn after_conflict(tasks: &[Task], branch: &str, tip: &CommitId, files: &[String]) -> Landing {
+fn after_conflict(
+    tasks: &[Task],
+    branch: &str,
+    tip: &CommitId,
+    files: &[String],
+) -> LandingOutcome {
     let is_made = |task: &&Task| task.update() == Some(tip.as_str());
     let mut commands = Vec::new();
     match tasks.iter().find(is_made) {
-        None => commands.push(HostCommand::add_task(updating(branch, tip, files))),
+        None => commands.push(HostCommand::add_task(update_task(branch, tip, files))),
         Some(task) if task.status() == Status::Completed => {
             return refused(
                 PhraseCode::BranchStillConflicts,
@@ -210,11 +218,11 @@ fn after_conflict(tasks: &[Task], branch: &str, tip: &CommitId, files: &[String]
     }
     let reason = Phrase::new(PhraseCode::BranchConflicts, [("branch", &branch)]);
     commands.push(HostCommand::enter(Stage::Execute, reason));
-    Landing::Behind(commands)
+    LandingOutcome::Behind(commands)
 }
 
 /// Returns the task to merge the new commits of the user's branch into the work.
-fn updating(branch: &str, tip: &CommitId, files: &[String]) -> NewTask {
+fn update_task(branch: &str, tip: &CommitId, files: &[String]) -> NewTask {
     let list = files
         .iter()
         .take(100)

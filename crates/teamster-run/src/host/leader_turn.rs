@@ -20,7 +20,7 @@ use teamster_isolate::git::{CheckTree, CommitId, Repo};
 use teamster_journal::payload::{Check, CheckVerdict, Checked, LeaderAsked, LeaderWoken, RunSpec};
 use teamster_journal::{EventActor, EventKind};
 use teamster_prompts::Prompts;
-use teamster_prompts::facts::{Answer, CheckState, WakePrompt};
+use teamster_prompts::facts::{AnswerFacts, CheckState, WakePrompt};
 use teamster_types::flow::FlowKind;
 use teamster_workers::ask::usage_event;
 use teamster_workers::limits::WorkerLimits;
@@ -36,9 +36,9 @@ use crate::leader::{
 };
 
 /// The number of characters of a README that are read.
-const README: usize = 64 * 1024;
+const README_CHARS: usize = 64 * 1024;
 /// The poll interval for the end of an agent that is waited for.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The reason why a turn has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,7 @@ pub(super) struct PlanBrief {
     /// Whether a person can be asked what the leader cannot decide.
     pub(super) may_ask: bool,
     /// The answers to the leader's questions.
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<AnswerFacts>,
     /// The changes that a person wants in the previous plan.
     pub(super) revision: Option<PlanRevision>,
 }
@@ -239,8 +239,8 @@ impl ReadyTurn {
     }
 
     /// Returns the account for the cost of the turn.
-    fn bill(&self, actor: &EventActor) -> TurnBill {
-        TurnBill {
+    fn cost_recorder(&self, actor: &EventActor) -> CostRecorder {
+        CostRecorder {
             actor: actor.clone(),
             provider: self.provider.clone(),
             model: self.model.clone(),
@@ -249,15 +249,15 @@ impl ReadyTurn {
 }
 
 /// The account for the cost of a turn.
-struct TurnBill {
+struct CostRecorder {
     actor: EventActor,
     provider: String,
     model: Option<String>,
 }
 
-impl TurnBill {
+impl CostRecorder {
     /// Records the cost of a turn, whatever its result.
-    fn settle<T>(
+    fn record<T>(
         &self,
         run: &mut RunContext<'_>,
         asked: TurnResult<T>,
@@ -281,20 +281,20 @@ pub(super) fn take<T: Send>(
     ask: impl FnOnce(&LeaderAgent<'_>, &mut TurnWatch<'_>) -> TurnResult<T> + Send,
 ) -> Result<T, TurnError> {
     let ready = ReadyTurn::make(run, guard, turn, begun)?;
-    let bill = ready.bill(&turn.actor);
+    let recorder = ready.cost_recorder(&turn.actor);
     let asked = run.in_background(|background| ready.ask(&|| background.is_stopped(), ask))?;
-    bill.settle(run, asked)?
+    recorder.record(run, asked)?
 }
 
 /// A turn that runs in the background. Dropping it ends the agent.
-pub(super) struct TurnUnderWay<T> {
+pub(super) struct RunningTurn<T> {
     work: BackgroundTask<TurnResult<T>>,
-    bill: TurnBill,
+    recorder: CostRecorder,
     /// The deadline of the agent.
     deadline: Option<Instant>,
 }
 
-impl<T: Send + 'static> TurnUnderWay<T> {
+impl<T: Send + 'static> RunningTurn<T> {
     /// Returns whether the agent has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.work.has_ended()
@@ -317,7 +317,7 @@ impl<T: Send + 'static> TurnUnderWay<T> {
                 if background.is_stopped() {
                     self.work.stop();
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         })
     }
@@ -325,7 +325,7 @@ impl<T: Send + 'static> TurnUnderWay<T> {
     /// Returns the answer of the agent after it has ended.
     pub(super) fn finish(self, run: &mut RunContext<'_>) -> Result<Result<T, TurnError>, RunError> {
         let asked = self.work.finish()?;
-        self.bill.settle(run, asked)
+        self.recorder.record(run, asked)
     }
 }
 
@@ -338,7 +338,7 @@ pub(super) fn begin_wake<T: Send + 'static>(
     prompts: Prompts,
     facts: WakePrompt,
     read: impl Fn(&str) -> Result<T, Vec<Fault>> + Send + 'static,
-) -> Result<TurnUnderWay<T>, TurnError> {
+) -> Result<RunningTurn<T>, TurnError> {
     let spec = run.spec().clone();
     let base = spec.base.as_ref().map(|base| base.commit.clone());
     let commit = guard.present_head().or(base);
@@ -348,7 +348,7 @@ pub(super) fn begin_wake<T: Send + 'static>(
         ..Turn::of_leader(&spec, "is asked what to do")
     };
     let ready = ReadyTurn::make(run, guard, &turn, begun)?;
-    let bill = ready.bill(&turn.actor);
+    let recorder = ready.cost_recorder(&turn.actor);
     let deadline = most.and_then(|most| run.now().checked_add(most));
     let work = BackgroundTask::start(move |stop: &AtomicBool| {
         let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
@@ -357,9 +357,9 @@ pub(super) fn begin_wake<T: Send + 'static>(
             agent.decide(&prompts, &facts, read, watch)
         })
     })?;
-    Ok(TurnUnderWay {
+    Ok(RunningTurn {
         work,
-        bill,
+        recorder,
         deadline,
     })
 }
@@ -406,6 +406,6 @@ fn read(folder: &Path, name: &str) -> Result<Option<String>, FsError> {
     };
     Ok(dir.read(name)?.map(|(bytes, _)| {
         let text = String::from_utf8_lossy(&bytes);
-        text.chars().take(README).collect()
+        text.chars().take(README_CHARS).collect()
     }))
 }

@@ -4,22 +4,20 @@ use teamster_isolate::git::{
     CommitId, Integration, MergeOutcome, MergePrediction, Repo, SharedRepo, UNFETCHABLE,
     integration_branch,
 };
-use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
+use teamster_journal::payload::{MergePredicted, Prediction};
 use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
-use teamster_store::{Kind, Merge, PlannedTask};
-use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskConflict, TaskNotes};
-use teamster_types::text::{clip, quoted};
-use teamster_types::{TaskId, TeamName};
+use teamster_store::{Kind, Merge};
+use teamster_types::TaskId;
+use teamster_types::task::Task;
 
 use super::Result;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
-use super::task_progress::{Resolutions, root, to_merge, waits_for_merge};
-
-/// The number of attempts to resolve a conflict; after that the task fails.
-const MOST_CONFLICTS: usize = 2;
-/// The number of files that are listed in a reason.
-const MOST_NAMED: usize = 5;
+use super::merge_conflicts::{
+    give_up, handle_conflict, handle_failed_resolution, record_conflict, resolution_fault,
+    start_commit, stuck_resolution, unrecorded_conflicts, unresolvable,
+};
+use super::task_progress::{to_merge, waits_for_merge};
 
 /// The result of inspecting the commit of a task before it is merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,21 +68,21 @@ impl Merger {
             self.merge_one(run, integration, task, tasks)?;
             any = true;
         }
-        Ok(any || self.ask_again(run, tasks)?)
+        Ok(any || self.retry_resolution(run, tasks)?)
     }
 
     /// Handles a resolution that has ended without getting the work merged, whatever is recorded about it: otherwise
     /// the run would wait for it without end. Returns whether there was one.
-    fn ask_again(&self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<bool> {
+    fn retry_resolution(&self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<bool> {
         let Some(task) = stuck_resolution(tasks) else {
             return Ok(false);
         };
         if let Some(head) = self.guard.head(run)?
-            && self.guard.take_back_missing(run, &head)?
+            && self.guard.unmark_missing(run, &head)?
         {
             return Ok(true);
         }
-        not_resolved(run, task, tasks, "nothing of it is merged")?;
+        handle_failed_resolution(run, task, tasks, "nothing of it is merged")?;
         Ok(true)
     }
 
@@ -115,7 +113,9 @@ impl Merger {
             Inspection::Mergeable => {}
             Inspection::Nothing => return note_unchanged(run, task, tasks),
             Inspection::Refused(why) => return give_up(run, task.id(), &why),
-            Inspection::NotResolved(why) => return not_resolved(run, task, tasks, &why),
+            Inspection::NotResolved(why) => {
+                return handle_failed_resolution(run, task, tasks, &why);
+            }
         }
         let predicted = run.in_background(|_| integration.predict_on(&head, &id))??;
         let payload = MergePredicted {
@@ -162,7 +162,7 @@ impl Merger {
                     .iter()
                     .map(|file| file.to_string_lossy().into_owned())
                     .collect();
-                conflict(run, task, tasks, commit, &files)
+                handle_conflict(run, task, tasks, commit, &files)
             }
         }
     }
@@ -185,7 +185,7 @@ impl Merger {
             }
         }
         run.read()?;
-        self.guard.take_back_missing(run, head)?;
+        self.guard.unmark_missing(run, head)?;
         share_integration(run)
     }
 }
@@ -247,65 +247,6 @@ fn shared_repo(run: &RunContext<'_>) -> Result<Option<SharedRepo>> {
     Ok(url.map(SharedRepo::new).transpose()?)
 }
 
-/// Returns every conflict that has a task to resolve it but no event: the task with the conflict, its details, and the
-/// task that resolves it.
-fn unrecorded_conflicts<'t>(
-    tasks: &'t [Task],
-    recorded: &[(TaskId, MergeConflict)],
-) -> Vec<(TaskId, TaskConflict, &'t TaskId)> {
-    let mut unrecorded: Vec<(TaskId, TaskConflict, &TaskId)> = Vec::new();
-    for task in tasks {
-        let (Some(root), Some(conflict)) = (task.resolves(), task.conflict()) else {
-            continue;
-        };
-        let before = recorded.iter().filter(|(id, _)| *id == root).count();
-        let now = unrecorded.iter().filter(|(id, _, _)| *id == root).count();
-        let known = (before + now) as u64;
-        if conflict.times > known {
-            unrecorded.push((root, conflict, task.id()));
-        }
-    }
-    unrecorded
-}
-
-/// Returns the tasks to give up, and why: a task whose conflict could finally not be resolved, and a resolution whose
-/// task was given up.
-fn unresolvable(tasks: &[Task]) -> Vec<(TaskId, String)> {
-    let resolutions = Resolutions::among(tasks);
-    let mut given_up = Vec::new();
-    for task in tasks {
-        let Some(root) = task.resolves() else {
-            continue;
-        };
-        let Some(whole) = tasks.iter().find(|other| *other.id() == root) else {
-            continue;
-        };
-        let is_superseded = resolutions.supersede(task);
-        if task.is_failed() && !is_superseded && !whole.is_failed() && whole.is_unmerged() {
-            let why = format!("its conflict was not resolved: task {} failed", task.id());
-            let why = not_merged(&kept_as(whole, "its commit"), &why);
-            given_up.push((whole.id().clone(), why));
-        } else if whole.is_failed() && task.is_done() && task.is_unmerged() {
-            let why = format!("task {root}, which it was to save, was given up");
-            given_up.push((task.id().clone(), why));
-        }
-    }
-    given_up
-}
-
-/// Returns a resolution that has ended without getting the work merged, while the task with the conflict waits.
-fn stuck_resolution(tasks: &[Task]) -> Option<&Task> {
-    let resolutions = Resolutions::among(tasks);
-    tasks.iter().find(|task| {
-        task.resolves().is_some_and(|root| {
-            let whole = tasks.iter().find(|other| *other.id() == root);
-            whole.is_some_and(waits_for_merge)
-        }) && task.is_done()
-            && !waits_for_merge(task)
-            && !resolutions.supersede(task)
-    })
-}
-
 /// Returns the tasks whose work is merged together with a task: those whose conflict it resolved, and itself as the
 /// last.
 fn merged_together<'t>(task: &'t Task, tasks: &'t [Task]) -> Vec<&'t TaskId> {
@@ -321,12 +262,6 @@ fn merged_together<'t>(task: &'t Task, tasks: &'t [Task]) -> Vec<&'t TaskId> {
     }
     all.push(task.id());
     all
-}
-
-/// Returns how many tasks were created to resolve the conflict of a task.
-fn resolutions(tasks: &[Task], root: &TaskId) -> usize {
-    let of_it = |task: &&Task| task.resolves().as_ref() == Some(root);
-    tasks.iter().filter(of_it).count()
 }
 
 /// Inspects the commit of a task. Its worker has done so before, but the host is responsible for what lands.
@@ -358,14 +293,14 @@ fn inspect(repo: &Repo, task: &Task, head: &CommitId, id: &CommitId) -> Result<I
     if files.is_empty() {
         return Ok(Inspection::Nothing);
     }
-    let why = no_resolution(repo, task, head, id, &files)?;
+    let why = resolution_fault(repo, task, head, id, &files)?;
     Ok(why.map_or(Inspection::Mergeable, Inspection::NotResolved))
 }
 
 /// Returns whether the commit of a task is not newer than the commit that the task started from: then it brings nothing
 /// new.
 fn began_behind(repo: &Repo, task: &Task, commit: &CommitId) -> Result<bool> {
-    match begun_at(task) {
+    match start_commit(task) {
         Some(base) => Ok(repo.is_ancestor(commit, &base)?),
         None => Ok(false),
     }
@@ -374,247 +309,10 @@ fn began_behind(repo: &Repo, task: &Task, commit: &CommitId) -> Result<bool> {
 /// Records that a task changed nothing: it is done, but not merged. If it should resolve a conflict, it has failed.
 fn note_unchanged(run: &mut RunContext<'_>, task: &Task, tasks: &[Task]) -> Result<()> {
     if task.resolves().is_some() {
-        return not_resolved(run, task, tasks, "it changed nothing");
+        return handle_failed_resolution(run, task, tasks, "it changed nothing");
     }
     run.store().unchanged(run.team(), HOST, task.id())?;
     run.read()
-}
-
-/// Handles a resolution that does not resolve its conflict: another one is created, up to the limit. The work itself
-/// stays where it is, and is not marked as merged.
-fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str) -> Result<()> {
-    let (Some(root), Some(conflict)) = (task.resolves(), task.conflict()) else {
-        return give_up(run, task.id(), why);
-    };
-    let (commit, files) = (conflict.commit.as_str(), &conflict.files);
-    let source = tasks.iter().find(|other| other.commit() == Some(commit));
-    let times = resolutions(tasks, &root);
-    if times < MOST_CONFLICTS
-        && let Some(source) = source
-    {
-        let before = format!(
-            "Task {} was to do this before, and did not: {why}.",
-            task.id()
-        );
-        let mut new = resolving(run.team(), source, &root, commit, files, times + 1);
-        new.description = format!("{before}\n\n{}", new.description);
-        if let Some(conflict) = &mut new.notes.conflict {
-            conflict.failed_before = Some(before);
-        }
-        run.import_tasks(&[PlannedTask {
-            task: new,
-            after: Vec::new(),
-        }])?;
-        return give_up(
-            run,
-            task.id(),
-            &format!("it did not resolve the conflict: {why}"),
-        );
-    }
-    give_up(
-        run,
-        task.id(),
-        &format!("it did not resolve the conflict: {why}"),
-    )?;
-    let kept = work_and_resolution(tasks, &root, source, commit);
-    let why = format!(
-        "its conflict in {} was not resolved (task {}: {why})",
-        named(files),
-        task.id(),
-    );
-    give_up(run, &root, &not_merged(&kept, &why))
-}
-
-/// Handles a conflict: the worker of the conflicting task resolves it in a new task, up to the limit.
-fn conflict(
-    run: &mut RunContext<'_>,
-    task: &Task,
-    tasks: &[Task],
-    commit: &str,
-    files: &[String],
-) -> Result<()> {
-    let root = root(task);
-    let times = resolutions(tasks, &root);
-    let can_be_resolved = times < MOST_CONFLICTS && !run.spec().collects;
-    if can_be_resolved {
-        // The task contains the details of the conflict, so that they are journalled even if this host is killed
-        // before.
-        let new = resolving(run.team(), task, &root, commit, files, times + 1);
-        run.import_tasks(&[PlannedTask {
-            task: new,
-            after: Vec::new(),
-        }])?;
-        return run.read();
-    }
-    let mut known = run.state().conflicts.iter();
-    if !known.any(|(id, conflict)| *id == root && conflict.is_final) {
-        let conflict = TaskConflict {
-            commit: commit.to_owned(),
-            files: files.to_vec(),
-            times: times as u64 + 1,
-            failed_before: None,
-        };
-        record_conflict(run, &root, conflict, None)?;
-    }
-    let why = if run.spec().collects {
-        let id = task.id();
-        format!(
-            "it conflicts with what is merged, in {}; `teamster task retry {id}` redoes it on top of that",
-            named(files)
-        )
-    } else {
-        format!(
-            "it conflicts with the work of others for the third time, in {}",
-            named(files)
-        )
-    };
-    let kept = work_and_resolution(tasks, &root, Some(task), commit);
-    give_up(run, &root, &not_merged(&kept, &why))
-}
-
-/// Journals a conflict, and which task is to resolve it.
-fn record_conflict(
-    run: &mut RunContext<'_>,
-    root: &TaskId,
-    conflict: TaskConflict,
-    fix_task: Option<&TaskId>,
-) -> Result<()> {
-    let conflict = MergeConflict {
-        commit: Some(conflict.commit),
-        conflicts: conflict.files.len(),
-        files: conflict.files,
-        times: conflict.times,
-        is_final: fix_task.is_none(),
-        fix_task: fix_task.cloned(),
-    };
-    run.record(NewEvent::new(EventActor::Lead, EventKind::MergeConflict(conflict)).task(root))
-}
-
-fn give_up(run: &mut RunContext<'_>, id: &TaskId, why: &str) -> Result<()> {
-    run.store().give_up(run.team(), HOST, id, why)?;
-    run.read()
-}
-
-/// Returns the task that resolves a conflict.
-fn resolving(
-    team: &TeamName,
-    task: &Task,
-    root: &TaskId,
-    commit: &str,
-    files: &[String],
-    times: usize,
-) -> NewTask {
-    let name = format!("refs/teamster/{team}/task-{}", task.id());
-    let subject = format!("Resolve the conflict of task {root}: {}", task.subject());
-    let list: Vec<&str> = files.iter().take(100).map(String::as_str).collect();
-    let description = format!(
-        "The work of task {} does not fit what the team has merged meanwhile. Bring the changes of commit {commit} ({name}) \
-         into the merged state, so that what both sides wanted holds, and leave no conflict marker. Both sides \
-         changed:\n\n{}\n\nThe task was:\n\n{}",
-        task.id(),
-        quoted(&list.join("\n")),
-        quoted(&format!(
-            "{}\n\n{}",
-            task.subject(),
-            clip(task.description(), 4_000)
-        )),
-    );
-    let notes = TaskNotes {
-        is_to_be_merged: true,
-        resolves: Some(root.clone()),
-        conflict: Some(TaskConflict {
-            commit: commit.to_owned(),
-            files: files.iter().take(100).cloned().collect(),
-            times: times as u64,
-            failed_before: None,
-        }),
-        ..TaskNotes::default()
-    };
-    NewTask {
-        subject: clip(&subject, SUBJECT_LIMIT - 1),
-        description,
-        owner: task.owner().and_then(|owner| owner.parse().ok()),
-        paths: task.paths(),
-        notes,
-        ..NewTask::default()
-    }
-}
-
-/// Returns a sentence that says first that work is missing and where it is: a terminal may cut the rest.
-fn not_merged(kept: &str, why: &str) -> String {
-    format!("its work is NOT merged and is kept as {kept}: {why}")
-}
-
-/// Returns the names of files, at most the first few.
-fn named(files: &[String]) -> String {
-    if files.len() <= MOST_NAMED {
-        return files.join(", ");
-    }
-    let first = files[..MOST_NAMED].join(", ");
-    format!("{first} and {} more", files.len() - MOST_NAMED)
-}
-
-/// Returns the reference that keeps the work of a task.
-fn kept_as(task: &Task, commit: &str) -> String {
-    let kept = task.result().and_then(|result| result.kept_as);
-    kept.unwrap_or_else(|| commit.to_owned())
-}
-
-/// Returns where the work of a task is kept, and the last attempt to resolve its conflict, if there was one. `last` is
-/// the task that `commit` belongs to.
-fn work_and_resolution(tasks: &[Task], root: &TaskId, last: Option<&Task>, commit: &str) -> String {
-    let kept = last.map_or_else(|| commit.to_owned(), |last| kept_as(last, commit));
-    let whole = tasks.iter().find(|task| task.id() == root);
-    let own = whole.and_then(|whole| Some(kept_as(whole, whole.commit()?)));
-    match own {
-        Some(own) if own != kept => format!("{own} (its last resolution as {kept})"),
-        _ => kept,
-    }
-}
-
-/// Returns the commit that the work of a task started from.
-fn begun_at(task: &Task) -> Option<CommitId> {
-    task.result()?.base?.parse().ok()
-}
-
-/// Returns why a commit does not resolve the conflict that its task was created for; `None` when it may resolve it, or
-/// when the task resolves no conflict. `files` are those that it changed.
-fn no_resolution(
-    repo: &Repo,
-    task: &Task,
-    head: &CommitId,
-    commit: &CommitId,
-    files: &[String],
-) -> Result<Option<String>> {
-    let (Some(_), Some(conflict)) = (task.resolves(), task.conflict()) else {
-        return Ok(None);
-    };
-    let Ok(other) = conflict.commit.parse::<CommitId>() else {
-        return Ok(None);
-    };
-    let base = match begun_at(task) {
-        Some(base) => base,
-        None => repo
-            .fork_point(head, commit)?
-            .unwrap_or_else(|| head.clone()),
-    };
-    match repo.left_out(&base, &other, commit)? {
-        (clean, _) if !clean.is_empty() => {
-            return Ok(Some(format!("it left out {}", named(&clean))));
-        }
-        (_, Some(conflicting)) => {
-            return Ok(Some(format!("it left {} as it was", named(&conflicting))));
-        }
-        _ => {}
-    }
-    let marked = repo.with_conflict_markers(head, commit, files)?;
-    if !marked.is_empty() {
-        return Ok(Some(format!(
-            "it left conflict markers in {}",
-            named(&marked)
-        )));
-    }
-    Ok(None)
 }
 
 fn prediction(predicted: &MergePrediction) -> Prediction {
@@ -642,72 +340,6 @@ mod tests {
             notes[key] = value.clone();
         }
         task(number, status, &notes)
-    }
-
-    #[test]
-    fn conflict_is_recorded_once_for_each_resolution() {
-        let none = json!({});
-        let tasks = [
-            task(1, "completed", &json!({ "merged": false })),
-            resolution(2, "completed", 1, &none),
-            resolution(3, "pending", 2, &none),
-        ];
-        let recorded =
-            |count: usize| vec![(TaskId::from_number(1), MergeConflict::default()); count];
-        for (known, unrecorded) in [(0, vec![2, 3]), (1, vec![3]), (2, vec![])] {
-            let found = unrecorded_conflicts(&tasks, &recorded(known));
-            let found: Vec<u128> = found.iter().map(|(_, _, by)| by.number()).collect();
-            assert_eq!(found, unrecorded, "{known} recorded");
-        }
-    }
-
-    #[test]
-    fn failed_resolution_and_its_task_are_given_up_together() {
-        let (none, failed) = (json!({}), json!({ "failed": true }));
-        let unmerged = json!({ "merged": false });
-        let lost = json!({ "merged": false, "failed": true });
-        for (whole, resolutions, given_up) in [
-            // The last resolution failed, so the task is not merged.
-            (
-                &unmerged,
-                vec![resolution(2, "completed", 1, &failed)],
-                vec![1],
-            ),
-            // A later resolution has taken over.
-            (
-                &unmerged,
-                vec![
-                    resolution(2, "completed", 1, &failed),
-                    resolution(3, "pending", 2, &none),
-                ],
-                vec![],
-            ),
-            // The task itself was given up, so its resolution is not needed.
-            (
-                &lost,
-                vec![resolution(2, "completed", 1, &unmerged)],
-                vec![2],
-            ),
-            (&unmerged, vec![resolution(2, "pending", 1, &none)], vec![]),
-        ] {
-            let mut tasks = vec![task(1, "completed", whole)];
-            tasks.extend(resolutions);
-            let found = unresolvable(&tasks);
-            let found: Vec<u128> = found.iter().map(|(id, _)| id.number()).collect();
-            assert_eq!(found, given_up, "{tasks:?}");
-        }
-    }
-
-    #[test]
-    fn resolution_that_brought_nothing_in_is_stuck_while_its_task_waits() {
-        let whole = task(1, "completed", &json!({ "merged": false }));
-        let over = resolution(2, "completed", 1, &json!({ "merged": true }));
-        let stuck = |tasks: &[Task]| stuck_resolution(tasks).map(|task| task.id().number());
-        assert_eq!(stuck(&[whole.clone(), over.clone()]), Some(2));
-        let merged = task(1, "completed", &json!({ "merged": true }));
-        assert_eq!(stuck(&[merged, over.clone()]), None);
-        let next = resolution(3, "pending", 2, &json!({ "merged": false }));
-        assert_eq!(stuck(&[whole, over, next]), None);
     }
 
     #[test]

@@ -16,12 +16,12 @@ use std::path::Path;
 
 use teamster_fs::Dir;
 use teamster_journal::payload::{
-    self, Addressee, Check, GivenBy, PlanAnswer, PlanAnswered, PlanAuthor, PlanDraft, PlanFailed,
-    PlanMade, PlanProposed, PlanSource, QuestionAnswered, QuestionAsked, QuestionExpired,
+    self, Addressee, Check, PlanAnswer, PlanAnswered, PlanAuthor, PlanDraft, PlanFailed, PlanMade,
+    PlanOrigin, PlanProposed, PlanSource, QuestionAnswered, QuestionAsked, QuestionExpired,
     QuestionId, QuestionKind, RunEnd, RunSpec,
 };
 use teamster_journal::{EventActor, EventKind, NewEvent, PlanProposal, Question};
-use teamster_prompts::facts::Answer;
+use teamster_prompts::facts::AnswerFacts;
 use teamster_store::PlannedTask;
 use teamster_types::flow::Stage;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
@@ -97,7 +97,7 @@ impl Planner {
         if !verifier.check_base(run, guard, projector)? {
             return Ok(vec![HostCommand::Wait]);
         }
-        let known = made_by_the_host(run)?;
+        let known = planned_tasks(run)?;
         if known.is_empty() {
             let plan = match self.plan(run, guard)? {
                 PlanStep::CarryOut(plan) => *plan,
@@ -118,7 +118,7 @@ impl Planner {
             plan.assign_roles(&run.spec().members);
             let made = run.import_tasks(&with_merge_note(guard, plan.tasks))?;
             record_plan(run, &made)?;
-            if let Some(note) = not_split(run.spec()) {
+            if let Some(note) = unsplit_note(run.spec()) {
                 run.say(&note);
             }
         } else if run.state().plan.is_none() {
@@ -181,7 +181,7 @@ impl Planner {
         if let Some(answer) = run.observer().plan_answer() {
             let answered = PlanAnswered::new(revision, TERMINAL, answer);
             let event = EventKind::PlanAnswered(answered);
-            let seq = run.record_placed(NewEvent::new(EventActor::Person, event))?;
+            let seq = run.record_at(NewEvent::new(EventActor::Person, event))?;
             let first = run.state().planning.reply_to(revision);
             if first.is_none_or(|first| first.seq != seq) {
                 run.say("your answer came too late: the plan was decided elsewhere");
@@ -229,7 +229,7 @@ impl Planner {
             return self.ask_question(run, open);
         }
         run.set_waiting(false);
-        let unasked = questions.iter().skip(asked.len()).map(|text| Answer {
+        let unasked = questions.iter().skip(asked.len()).map(|text| AnswerFacts {
             question: text.clone(),
             from: "nobody".to_owned(),
             text: NOT_ANSWERED.to_owned(),
@@ -238,7 +238,7 @@ impl Planner {
         brief.answers.extend(unasked);
         match leader_turn::plan(run, guard, &brief) {
             Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out),
-            Err(error) => no_plan(run, error),
+            Err(error) => end_without_plan(run, error),
         }
     }
 
@@ -316,12 +316,14 @@ fn leave_to_leader(
 }
 
 /// Returns a settled question with its answer, for the leader.
-fn answer_to(question: &Question) -> Answer {
-    let (from, text) = match &question.fate {
-        teamster_journal::QuestionFate::Answered { answer, .. } => ("the person", answer.as_str()),
+fn answer_to(question: &Question) -> AnswerFacts {
+    let (from, text) = match &question.state {
+        teamster_journal::QuestionStatus::Answered { answer, .. } => {
+            ("the person", answer.as_str())
+        }
         _ => ("nobody", NOT_ANSWERED),
     };
-    Answer {
+    AnswerFacts {
         question: question.text.clone(),
         from: from.to_owned(),
         text: text.to_owned(),
@@ -340,14 +342,14 @@ fn first_plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Plan
             };
             return match leader_turn::plan(run, guard, &brief) {
                 Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out),
-                Err(error) => no_plan(run, error),
+                Err(error) => end_without_plan(run, error),
             };
         }
         PlanSource::File(file) => (PlanAuthor::File, read_plan(Path::new(file))),
         PlanSource::Given(by) => {
             let author = match by {
-                GivenBy::Preset => PlanAuthor::Preset,
-                GivenBy::Session => PlanAuthor::Session,
+                PlanOrigin::Preset => PlanAuthor::Preset,
+                PlanOrigin::Session => PlanAuthor::Session,
             };
             (author, given_plan(spec))
         }
@@ -356,7 +358,9 @@ fn first_plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Plan
     match made {
         Err(why) => Ok(PlanStep::finish(RunEnd::Failed, Phrase::verbatim(&why))),
         // The questions in a plan file are for its readers.
-        Ok(plan) if spec.approve_plan => propose(run, author, &plan.unasked(), Vec::new()),
+        Ok(plan) if spec.approve_plan => {
+            propose(run, author, &plan.without_questions(), Vec::new())
+        }
         Ok(plan) => Ok(PlanStep::CarryOut(Box::new(plan))),
     }
 }
@@ -433,9 +437,14 @@ fn revise(
 /// Proposes the plan that a person edited, who decides about it in turn. It was checked when it was submitted, but the
 /// team may have changed since.
 fn edit(run: &mut RunContext<'_>, last: &PlanProposal, draft: &PlanDraft) -> Result<PlanStep> {
-    let checked = Plan::of_draft(draft).and_then(|plan| check_for_run(plan, run.spec()));
+    let checked = Plan::from_draft(draft).and_then(|plan| check_for_run(plan, run.spec()));
     match checked {
-        Ok(plan) => propose(run, PlanAuthor::Person, &plan.unasked(), Vec::new()),
+        Ok(plan) => propose(
+            run,
+            PlanAuthor::Person,
+            &plan.without_questions(),
+            Vec::new(),
+        ),
         Err(faults) => {
             let problem = Phrase::new(PhraseCode::EditedPlanUnusable, [("faults", &faults)]);
             propose_again(run, last, problem)
@@ -448,7 +457,7 @@ fn carry_out(spec: &RunSpec, proposed: &PlanProposed) -> PlanStep {
     let plan = match proposed.by {
         // A stored plan does not say that one of several results is chosen.
         PlanAuthor::Sentence => Plan::unplanned(spec),
-        _ => Plan::of_draft(&proposed.plan).map_err(|faults| faults.to_string()),
+        _ => Plan::from_draft(&proposed.plan).map_err(|faults| faults.to_string()),
     };
     match plan {
         Ok(plan) => PlanStep::CarryOut(Box::new(plan)),
@@ -457,7 +466,7 @@ fn carry_out(spec: &RunSpec, proposed: &PlanProposed) -> PlanStep {
 }
 
 /// Ends a run whose leader made no plan, and keeps its answers.
-fn no_plan(run: &mut RunContext<'_>, error: TurnError) -> Result<PlanStep> {
+fn end_without_plan(run: &mut RunContext<'_>, error: TurnError) -> Result<PlanStep> {
     if let TurnError::Host(error) = error {
         return Err(error);
     }
@@ -504,11 +513,11 @@ fn cause(error: &TurnError) -> Phrase {
 fn given_plan(spec: &RunSpec) -> std::result::Result<Plan, String> {
     let given = spec.given.as_ref().map(|given| &given.plan);
     let draft = given.ok_or_else(|| "the run has no plan".to_owned())?;
-    Plan::of_draft(draft).map_err(|faults| faults.to_string())
+    Plan::from_draft(draft).map_err(|faults| faults.to_string())
 }
 
 /// Returns a note that a sentence is one task although there are several workers, and how to get more tasks.
-fn not_split(spec: &RunSpec) -> Option<String> {
+fn unsplit_note(spec: &RunSpec) -> Option<String> {
     let workers = spec.working_members().len();
     let is_sentence = spec.plan_source() == PlanSource::Sentence;
     let is_one = is_sentence && spec.distribution.is_one() && workers > 1;
@@ -567,7 +576,7 @@ fn record_plan(run: &mut RunContext<'_>, tasks: &[Task]) -> Result<()> {
 }
 
 /// Returns the tasks that were made from the plan. Tasks that a person adds meanwhile do not replace the plan.
-fn made_by_the_host(run: &RunContext<'_>) -> Result<Vec<Task>> {
+fn planned_tasks(run: &RunContext<'_>) -> Result<Vec<Task>> {
     let added = &run.state().added;
     let tasks = run.tasks()?;
     let made = tasks.iter().filter(|task| !added.contains(task.id()));

@@ -24,7 +24,7 @@ use super::context::RunContext;
 use super::session::SessionProjection;
 
 /// How long to wait for other writers of `agent-state.json`.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often `agent-state.json` is written even if nothing has changed: viewers judge by its age whether the run is
 /// alive, and expect an update at least once a minute.
 const REFRESH: Duration = Duration::from_secs(20);
@@ -37,7 +37,7 @@ pub(super) struct Projector {
     agents: Option<AgentRows>,
     /// When `agent-state.json` was last written.
     refreshed: Option<Instant>,
-    complained: Vec<&'static str>,
+    reported: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,11 +59,11 @@ impl Projector {
             return;
         };
         let done = self.project_team_state(run, stage, &tasks);
-        self.complain(run, "team-state.json", done);
+        self.report_once(run, "team-state.json", done);
         let done = self.session.project(run, stage, &tasks);
-        self.complain(run, "session.json", done.map_err(|error| error.to_string()));
+        self.report_once(run, "session.json", done.map_err(|error| error.to_string()));
         let done = self.project_agents(run, stage, &tasks);
-        self.complain(run, "agent-state.json", done);
+        self.report_once(run, "agent-state.json", done);
     }
 
     /// Returns the projection of the session.
@@ -71,11 +71,16 @@ impl Projector {
         &mut self.session
     }
 
-    fn complain(&mut self, run: &mut RunContext<'_>, file: &'static str, done: Result<(), String>) {
+    fn report_once(
+        &mut self,
+        run: &mut RunContext<'_>,
+        file: &'static str,
+        done: Result<(), String>,
+    ) {
         if let Err(why) = done
-            && !self.complained.contains(&file)
+            && !self.reported.contains(&file)
         {
-            self.complained.push(file);
+            self.reported.push(file);
             run.say(&format!("{file} is not up to date: {why}"));
         }
     }
@@ -115,13 +120,13 @@ impl Projector {
         stage: Stage,
         tasks: &[Task],
     ) -> Result<(), String> {
-        let beats = run.beats().map_err(|error| error.to_string())?;
+        let beats = run.heartbeats().map_err(|error| error.to_string())?;
         let now = agents(pdca_phase(run.state(), stage), stage, tasks, &beats);
         let before = self.agents.clone();
         let at = run.now();
         let is_recent = |written: Instant| at.saturating_duration_since(written) < REFRESH;
         let is_due = !now.over && !self.refreshed.is_some_and(is_recent);
-        let letters = run.take_letters();
+        let letters = run.take_messages();
         if before.as_ref() == Some(&now) && letters.is_empty() && !is_due {
             return Ok(());
         }
@@ -134,7 +139,7 @@ impl Projector {
         ops.extend(rest);
         let change = StateChange::new(format!("run-{}", run.team()), run.store().now(), ops);
         States::of(run.env().layout)
-            .apply_or_leave(change, PATIENCE)
+            .apply_or_leave(change, LOCK_TIMEOUT)
             .map_err(|error| error.to_string())?;
         self.agents = Some(now);
         self.refreshed = Some(at);

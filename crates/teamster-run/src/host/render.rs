@@ -33,15 +33,15 @@ pub(super) fn gate_page(run: &RunContext<'_>, gate: &Gate) -> String {
 }
 
 /// Returns the workers' own words about their tasks.
-pub(super) fn said(run: &RunContext<'_>) -> Vec<WorkerWords> {
+pub(super) fn worker_summaries(run: &RunContext<'_>) -> Vec<WorkerWords> {
     report_input(run).said()
 }
 
 /// Returns the content of the gate for a commit, as of now.
-pub(super) fn to_show(run: &RunContext<'_>, commit: &str) -> Shown {
+pub(super) fn gate_content(run: &RunContext<'_>, commit: &str) -> Shown {
     let mut input = report_input(run);
     input.asked_about = Some(commit.to_owned());
-    let mut shown = input.to_show();
+    let mut shown = input.gate_content();
     shown.outside = run
         .tasks()
         .unwrap_or_default()
@@ -103,7 +103,7 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
     let events = all_events(run);
     let tasks = run.tasks().unwrap_or_default();
     let mut input = input_from(run.team(), &events, &tasks);
-    input.untaken = untaken(run);
+    input.untaken = undelivered_messages(run);
     // The session in the project, and so its findings, may belong to another team.
     if let Ok(Some(party)) = Party::find_for(run.env().project, run.team())
         && let Ok(Some(session)) = party.session()
@@ -122,7 +122,7 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
 }
 
 /// Returns the messages to workers that were never delivered, each as a sentence.
-fn untaken(run: &RunContext<'_>) -> Vec<Phrase> {
+fn undelivered_messages(run: &RunContext<'_>) -> Vec<Phrase> {
     let messages = run.store().messages(run.team()).unwrap_or_default();
     let is_untaken = |filed: &&Filed| {
         let message = &filed.message;
@@ -205,7 +205,7 @@ fn add_changes(run: &RunContext<'_>, commit: &str, input: &mut ReportInput) {
 }
 
 /// Returns what is left of a run that cannot continue, one sentence each: open tasks, and where unmerged work is kept.
-pub(super) fn left_undone(run: &RunContext<'_>) -> Vec<String> {
+pub(super) fn unfinished_work(run: &RunContext<'_>) -> Vec<String> {
     let tasks = run.tasks().unwrap_or_default();
     let (to_merge, to_do): (Vec<&Task>, Vec<&Task>) = open(&tasks)
         .into_iter()

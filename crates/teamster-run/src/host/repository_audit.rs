@@ -16,10 +16,10 @@ const REPLACEMENTS: &str = "replaced objects";
 /// The name of the finding about changed settings.
 const SETTINGS: &str = "changed settings of git";
 /// The number of references that are listed.
-const NAMED: usize = 20;
+const MOST_NAMED: usize = 20;
 
 /// Records the user's references when the run begins.
-pub(super) fn note_refs(run: &mut RunContext<'_>) -> Result<()> {
+pub(super) fn record_refs(run: &mut RunContext<'_>) -> Result<()> {
     let (Some(repo), None) = (run.repo(), &run.state().refs) else {
         return Ok(());
     };
@@ -61,8 +61,8 @@ pub(super) fn changed_refs(run: &RunContext<'_>, landed: Option<&str>) -> Vec<Ph
             ],
         ));
     }
-    let more = changed.len().saturating_sub(NAMED);
-    changed.truncate(NAMED);
+    let more = changed.len().saturating_sub(MOST_NAMED);
+    changed.truncate(MOST_NAMED);
     if more > 0 {
         changed.push(Phrase::new(PhraseCode::MoreRefsChanged, [("count", &more)]));
     }
@@ -102,7 +102,7 @@ pub(super) fn replacement_finding(run: &RunContext<'_>) -> Option<(String, Strin
 
 /// Records the files of the project when a run begins whose workers share them: otherwise their changes could not be
 /// determined.
-pub(super) fn note_files(run: &mut RunContext<'_>) -> Result<()> {
+pub(super) fn record_files(run: &mut RunContext<'_>) -> Result<()> {
     let is_first = run.state().stage.is_none() && run.state().files.is_none();
     let Some(repo) = run.env().project_repo.filter(|_| is_first) else {
         return Ok(());
@@ -122,7 +122,7 @@ pub(super) fn note_files(run: &mut RunContext<'_>) -> Result<()> {
 
 /// Records the rules by which git converts and merges contents when the run begins, before any worker starts, and uses
 /// those from then on.
-pub(super) fn keep_rules(run: &RunContext<'_>) -> Result<()> {
+pub(super) fn record_rules(run: &RunContext<'_>) -> Result<()> {
     let (Some(repo), false) = (run.repo(), run.spec().in_place) else {
         return Ok(());
     };

@@ -15,10 +15,10 @@ use std::fmt::Write as _;
 
 use teamster_isolate::git::{CommitId, Repo};
 use teamster_journal::payload::{
-    Check, Member, ReviewFailed, ReviewFinding, ReviewFinished, ReviewMode, ReviewSkipped,
-    ReviewStarted, RunSpec,
+    Check, ReviewFailed, ReviewFinding, ReviewFinished, ReviewMode, ReviewSkipped, ReviewStarted,
+    RunSpec,
 };
-use teamster_journal::{EventActor, EventKind, ReviewOutcome, ReviewState, RunState};
+use teamster_journal::{EventKind, ReviewOutcome, ReviewState, RunState};
 use teamster_prompts::facts::{FindingFacts, ReviewPrompt, ReviewedTask};
 use teamster_types::flow::Stage;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
@@ -30,30 +30,31 @@ use teamster_workers::briefing::done_task;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::leader_turn::{Turn, TurnError, check_state, take};
+use super::reviewer_choice::{Reviewer, choose_reviewer};
 use super::task_progress::open;
 use super::waker::wake_for_findings;
 use super::{HostCommand, Result};
-use crate::leader::{LEADER, LeaderProblem};
+use crate::leader::LeaderProblem;
 use crate::review::{self, Review};
 use teamster_document::Fault;
 
 /// The name under which the agent is asked, independent of its name in the team: it is not the worker of that name.
-const NAME: &str = "reviewer";
+const REVIEWER_NAME: &str = "reviewer";
 /// The most tasks that one review creates. The last one contains all remaining findings.
 const MOST_TASKS: usize = 10;
 /// The number of characters of a diff in the prompt. The agent can look at the rest itself.
-const DIFF: usize = 60_000;
+const SHOWN_DIFF: usize = 60_000;
 /// The number of characters of a prompt that are reserved for the second attempt.
-const FOR_LATER: usize = 10_000;
+const RETRY_ROOM: usize = 10_000;
 /// The longest reason that is journalled, in characters.
-const REASON: usize = 1_000;
+const LONGEST_REASON: usize = 1_000;
 /// The file with the whole diff, in the folder of the reviewer.
-const CHANGE: &str = "teamster-change.patch";
+const CHANGE_FILE: &str = "teamster-change.patch";
 /// The largest diff that is written to a file, in bytes.
 const LARGEST_CHANGE: usize = 16 * 1024 * 1024;
 
 /// Returns the commands that lead to the gate.
-pub(super) fn to_gate(reason: PhraseCode) -> Vec<HostCommand> {
+pub(super) fn gate_commands(reason: PhraseCode) -> Vec<HostCommand> {
     // The workers are stopped first: they could change the work, or decide themselves.
     vec![
         HostCommand::StopWorkers("the gate opens"),
@@ -70,7 +71,7 @@ pub(super) fn review(
     reason: PhraseCode,
 ) -> Result<Vec<HostCommand>> {
     if run.spec().review == ReviewMode::Off {
-        return Ok(to_gate(reason));
+        return Ok(gate_commands(reason));
     }
     let outcome = run.state().review_of(commit).map(|review| &review.outcome);
     if matches!(outcome, None | Some(ReviewOutcome::UnderWay)) && !make_review(run, guard, commit)?
@@ -117,10 +118,10 @@ fn make_review(run: &mut RunContext<'_>, guard: &IntegrationGuard, commit: &str)
     if repo.changed_files(&base, &head)?.is_empty() {
         return Ok(true);
     }
-    if run.exhausted().is_some() {
+    if run.limit_reached().is_some() {
         return skip(run, commit, PhraseCode::BudgetUsedUp).map(|()| true);
     }
-    match choose(run)? {
+    match choose_reviewer(run)? {
         Some(reviewer) => ask(run, guard, repo, (&base, &head), &reviewer),
         None => skip(run, commit, PhraseCode::NoReviewer).map(|()| true),
     }
@@ -133,118 +134,6 @@ fn skip(run: &mut RunContext<'_>, commit: &str, reason: PhraseCode) -> Result<()
         reason,
         reason_codes,
     }))
-}
-
-/// The role of a member that is reserved for the review.
-pub(super) const REVIEWER: &str = "reviewer";
-
-/// An agent that could review or judge, and its qualification.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reviewer {
-    /// Its name in the team.
-    pub(super) name: String,
-    /// The word that stands for its agent.
-    pub(super) word: String,
-    /// What the user calls its agent.
-    pub(super) provider: String,
-    /// Its model, where it is not the provider's.
-    pub(super) model: Option<String>,
-    /// The actor whose cost it is.
-    pub(super) actor: EventActor,
-    /// Its role in the team.
-    role: Option<String>,
-    /// Whether it is reserved for the review or the choice.
-    is_reserved: bool,
-    /// The vendor of its client, or `None` when it is a command or a script.
-    vendor: Option<&'static str>,
-    /// Whether it wrote some of the work.
-    is_author: bool,
-}
-
-impl Reviewer {
-    /// Returns a member of the team that could review or judge the work of these tasks.
-    pub(super) fn of_member(run: &RunContext<'_>, member: &Member, tasks: &[Task]) -> Self {
-        let name = member.name.as_str();
-        let is_author = tasks
-            .iter()
-            .any(|task| task.owner() == Some(name) && task.commit().is_some());
-        let (provider, vendor) = agent(run, &member.provider);
-        Self {
-            name: name.to_owned(),
-            word: member.provider.clone(),
-            provider,
-            model: member.model.clone(),
-            actor: EventActor::from(&member.name),
-            role: member.role.clone(),
-            is_reserved: member.is_reserved(),
-            vendor,
-            is_author,
-        }
-    }
-
-    /// Returns whether it has this role.
-    pub(super) fn is_for(&self, role: &str) -> bool {
-        let own = self.role.as_deref().unwrap_or_default();
-        own.eq_ignore_ascii_case(role)
-    }
-
-    /// Returns whether it is reserved for the review or the choice.
-    pub(super) fn is_reserved(&self) -> bool {
-        self.is_reserved
-    }
-}
-
-/// Returns the name of an agent's provider, and the vendor of its client. An agent that cannot be used has no vendor.
-fn agent(run: &RunContext<'_>, word: &str) -> (String, Option<&'static str>) {
-    match run.env().trust.agent(word) {
-        Ok((provider, _)) => {
-            let vendor = provider.kind.is_client().then(|| provider.kind.word());
-            (provider.name, vendor)
-        }
-        Err(_) => (word.to_owned(), None),
-    }
-}
-
-/// Returns the agent that reviews the work of the run.
-fn choose(run: &RunContext<'_>) -> Result<Option<Reviewer>> {
-    let tasks = run.tasks()?;
-    let spec = run.spec();
-    let members = spec.members.iter();
-    let mut able: Vec<Reviewer> = members
-        .map(|member| Reviewer::of_member(run, member, &tasks))
-        .collect();
-    if let Some(word) = spec.leading_agent() {
-        let (provider, vendor) = agent(run, word);
-        able.push(Reviewer {
-            name: LEADER.to_owned(),
-            word: word.to_owned(),
-            provider,
-            model: spec.leader_model.clone(),
-            actor: EventActor::Leader,
-            role: None,
-            is_reserved: false,
-            vendor,
-            is_author: false,
-        });
-    }
-    Ok(best(&able).cloned())
-}
-
-/// Returns the best reviewer: a member with that role, then an agent of another vendor than the authors', then one that
-/// has written none of the work. In any case it works in a session of its own.
-fn best(able: &[Reviewer]) -> Option<&Reviewer> {
-    let authors: Vec<&str> = able
-        .iter()
-        .filter(|one| one.is_author)
-        .filter_map(|one| one.vendor)
-        .collect();
-    able.iter()
-        .filter(|one| one.is_reserved || one.vendor.is_some())
-        .min_by_key(|one| {
-            let is_of_author = one.vendor.is_some_and(|vendor| authors.contains(&vendor));
-            let is_for_it = one.is_for(REVIEWER);
-            (!is_for_it, !one.is_reserved, is_of_author, one.is_author)
-        })
 }
 
 /// Asks for a review of the changes between two commits, and records the result; returns false when it was stopped on
@@ -265,7 +154,7 @@ fn ask(
         launch: String::new(),
     };
     let (facts, change) = facts(run, repo, (base, head), last.as_ref())?;
-    let limit = run.env().agent_limits.prompt.saturating_sub(FOR_LATER);
+    let limit = run.env().agent_limits.prompt.saturating_sub(RETRY_ROOM);
     let prompt = match run.env().trust.prompts() {
         Ok(prompts) => prompts
             .render(&facts, limit)
@@ -279,7 +168,7 @@ fn ask(
     let turn = Turn {
         word: &reviewer.word,
         model: reviewer.model.as_deref(),
-        name: NAME,
+        name: REVIEWER_NAME,
         actor: reviewer.actor.clone(),
         commit: Some(&started.commit),
         files: change.into_iter().collect(),
@@ -316,7 +205,7 @@ fn ask(
 }
 
 fn fail(run: &mut RunContext<'_>, started: &ReviewStarted, why: Phrase) -> Result<()> {
-    let why = Wording::from(why).map(|text| clip(&redact(text), REASON));
+    let why = Wording::from(why).map(|text| clip(&redact(text), LONGEST_REASON));
     let (reason, reason_codes) = why.into_parts();
     run.journal(EventKind::ReviewFailed(ReviewFailed {
         commit: started.commit.clone(),
@@ -388,7 +277,7 @@ fn facts(
         claim: found.claim.clone(),
         left: left.and_then(|review| review.dismissed.get(&place).cloned()),
     };
-    let change = change_file(CHANGE, &diff);
+    let change = change_file(CHANGE_FILE, &diff);
     let prompt = ReviewPrompt {
         team: run.team().to_string(),
         goal: spec.task.clone(),
@@ -403,7 +292,7 @@ fn facts(
         commit: head.to_string(),
         since: since.as_ref().map(ToString::to_string),
         stat: repo.diff_stat(from, head)?,
-        diff: clip(&String::from_utf8_lossy(&diff), DIFF),
+        diff: clip(&String::from_utf8_lossy(&diff), SHOWN_DIFF),
         patch: change.as_ref().map(|(name, _)| name.clone()),
         findings: last.map_or_else(Vec::new, |last| {
             (1..).zip(&last.findings).map(finding).collect()
@@ -433,7 +322,7 @@ fn after_review(
     let review = state.review_of(commit);
     let mut to_fix = review.map_or_else(Vec::new, ReviewState::to_fix);
     if !may_be_fixed(spec, state, tasks, commit) {
-        return to_gate(reason);
+        return gate_commands(reason);
     }
     // The leader has created tasks for some of them.
     let made: Vec<TaskReview> = tasks
@@ -445,7 +334,7 @@ fn after_review(
     let is_made = made.iter().any(|noted| noted.round == state.round + 1);
     if to_fix.is_empty() && !is_made {
         if open(tasks).is_empty() {
-            return to_gate(reason);
+            return gate_commands(reason);
         }
         let reason = PhraseCode::TasksToDoAgain;
         return vec![HostCommand::enter(Stage::Execute, reason)];
@@ -468,7 +357,7 @@ fn after_review(
         };
         // A host that was killed half-way has created some of them already.
         if !made.contains(&note) {
-            commands.push(HostCommand::add_task(fixing(findings, note)));
+            commands.push(HostCommand::add_task(fix_task(findings, note)));
         }
     }
     let settled: BTreeSet<usize> = made
@@ -484,7 +373,7 @@ fn after_review(
 }
 
 /// Returns the task to fix findings of a reviewer.
-fn fixing(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
+fn fix_task(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
     let subject = match findings {
         [one] if one.path.is_some() => format!("Fix what the review found in {}", one.place()),
         [_] => "Fix what the review found".to_owned(),
@@ -539,57 +428,6 @@ mod tests {
 
     use super::super::task_progress::example;
     use super::*;
-
-    fn able(
-        name: &str,
-        vendor: Option<&'static str>,
-        is_reserved: bool,
-        is_author: bool,
-    ) -> Reviewer {
-        Reviewer {
-            name: name.to_owned(),
-            word: name.to_owned(),
-            provider: name.to_owned(),
-            model: None,
-            actor: EventActor::Leader,
-            role: is_reserved.then(|| REVIEWER.to_owned()),
-            is_reserved,
-            vendor,
-            is_author,
-        }
-    }
-
-    #[test]
-    fn member_with_the_role_of_a_reviewer_comes_before_one_that_judges() {
-        let judge = Reviewer {
-            role: Some("judge".to_owned()),
-            ..able("judge", None, true, false)
-        };
-        let all = [judge.clone(), able("kept", None, true, false)];
-        assert_eq!(best(&all).unwrap().name, "kept");
-        assert_eq!(best(&[judge]).unwrap().name, "judge");
-    }
-
-    #[test]
-    fn reviewer_is_whoever_is_there_for_it_then_another_vendor_then_another_worker() {
-        let (claude, codex) = (Some("claude"), Some("codex"));
-        let name = |able: &[Reviewer]| best(able).map(|one| one.name.clone());
-        let author = able("author", claude, false, true);
-        let other = able("other", claude, false, false);
-        let vendor = able("vendor", codex, false, false);
-        let script = able("script", None, false, false);
-        let kept = able("kept", None, true, false);
-        for (all, expected) in [
-            (vec![&author, &other, &vendor, &kept], Some("kept")),
-            (vec![&author, &other, &vendor, &script], Some("vendor")),
-            (vec![&author, &other, &script], Some("other")),
-            (vec![&author, &script], Some("author")),
-            (vec![&script], None),
-        ] {
-            let all: Vec<Reviewer> = all.into_iter().cloned().collect();
-            assert_eq!(name(&all).as_deref(), expected, "{all:?}");
-        }
-    }
 
     fn reviewed(findings: usize) -> RunState {
         let finding = |line: usize| ReviewFinding {

@@ -22,9 +22,9 @@ use super::{HostCommand, Result};
 use crate::observer::StopLevel;
 
 /// The number of tasks that are listed in a reason.
-const NAMED: usize = 20;
+const MOST_NAMED: usize = 20;
 /// How long to wait for a worker to return when none is left.
-const ALONE: Duration = Duration::from_secs(5);
+const RETURN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Decides what the team does next while there are tasks to do.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(super) struct Scheduler {
 
 impl Scheduler {
     /// Notes that a stage was entered, in which all members may work again.
-    pub(super) fn stage_entered(&mut self) {
+    pub(super) fn note_stage_entered(&mut self) {
         self.alone_since = None;
         self.called.clear();
     }
@@ -63,7 +63,7 @@ impl Scheduler {
         let still = open(&tasks);
         // A task that only waits to be merged costs nothing any more.
         let is_costly = still.iter().any(|task| task.status() != Status::Completed);
-        if is_costly && let Some(exceeded) = run.exhausted() {
+        if is_costly && let Some(exceeded) = run.limit_reached() {
             return Ok(vec![HostCommand::ExhaustBudget(exceeded)]);
         }
         if run.workers().is_up() {
@@ -124,7 +124,7 @@ impl Scheduler {
             return None;
         }
         let since = *self.alone_since.get_or_insert(now);
-        if now.saturating_duration_since(since) < ALONE {
+        if now.saturating_duration_since(since) < RETURN_TIMEOUT {
             return None;
         }
         let list: Vec<&str> = open.iter().map(|task| task.id().as_str()).collect();
@@ -155,8 +155,8 @@ fn collect(run: &mut RunContext<'_>, merger: &Merger) -> Result<Vec<HostCommand>
 /// Returns why a run ends to which others have added more tasks than allowed: otherwise it might never end.
 fn too_many_tasks(team: &TeamName, added: &[TaskId], most: usize) -> Option<Phrase> {
     let beyond = added.get(most..).filter(|beyond| !beyond.is_empty())?;
-    let mut names: Vec<&str> = beyond.iter().take(NAMED).map(TaskId::as_str).collect();
-    if beyond.len() > NAMED {
+    let mut names: Vec<&str> = beyond.iter().take(MOST_NAMED).map(TaskId::as_str).collect();
+    if beyond.len() > MOST_NAMED {
         names.push("…");
     }
     let beyond: [(&str, &dyn std::fmt::Display); 4] = [
@@ -222,12 +222,12 @@ fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
         run.read()?;
         run.show()?;
     }
-    run.all_started(leaving);
+    run.note_all_started(leaving);
     if there > 0 {
         return Ok(None);
     }
     // A full disk is the most common reason, and not a failure of the team.
-    run.require_room()?;
+    run.require_disk_space()?;
     Ok(Some(HostCommand::finish(
         RunEnd::Failed,
         Phrase::verbatim(&why_not.join("; ")),
@@ -236,7 +236,7 @@ fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
 
 /// Returns whether a member of the team can take a task, now or after a restart.
 fn can_work(run: &RunContext<'_>) -> Result<bool> {
-    let beats = run.beats()?;
+    let beats = run.heartbeats()?;
     // The heartbeat of a worker that died too often remains, and is never updated again.
     let is_well = |beat: &Heartbeat| {
         let found = reclaim::assess(run.store(), Some(beat), None, &run.env().limits);

@@ -25,7 +25,7 @@ use super::task_progress::{hopeless, waits_for_merge};
 use crate::leader::LEADER;
 
 /// The longest reason of a step, in characters.
-const REASON: usize = 500;
+const LONGEST_REASON: usize = 500;
 /// Phases in which new tasks get a ticket. A task from another phase gets its ticket in the next one of these.
 const WITH_NEW_TICKETS: [&str; 2] = ["PLANNING", "EXECUTING"];
 
@@ -139,7 +139,7 @@ impl SessionProjection {
 
     /// Records the started workers, and at the end the report and the commit.
     fn project_progress(&mut self, run: &RunContext<'_>, stage: Stage) -> Result<()> {
-        let beats = run.beats().unwrap_or_default();
+        let beats = run.heartbeats().unwrap_or_default();
         let mut spawned: Vec<String> = beats
             .iter()
             .map(|beat| beat.worker_name.to_string())
@@ -231,7 +231,7 @@ fn take_session_to(
 fn reason(state: &RunState) -> String {
     let last = state.stages.last();
     let reason = last.map_or("", |entered| &entered.reason);
-    redact(reason).chars().take(REASON).collect()
+    redact(reason).chars().take(LONGEST_REASON).collect()
 }
 
 /// Moves the session to a state on the shortest path of its flow, and writes the findings that each phase requires.

@@ -20,7 +20,7 @@ use super::{HostCommand, Result, RunError};
 use crate::verify::{CheckPlace, CheckRunner, compare_with_base};
 
 /// The number of characters of a check's output in the task that fixes it.
-const SHOWN: usize = 7_000;
+const SHOWN_OUTPUT: usize = 7_000;
 
 /// Runs the checks on the merged work.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub(super) struct Verifier {
 
 impl Verifier {
     /// Notes that a stage was entered: earlier results are no longer known to be valid.
-    pub(super) fn stage_entered(&mut self) {
+    pub(super) fn note_stage_entered(&mut self) {
         self.checked_here.clear();
     }
 
@@ -262,7 +262,7 @@ fn after_checks(
         };
         // A host that was killed half-way has created some of them already.
         if !tasks.iter().any(|task| task.fix().as_ref() == Some(&fix)) {
-            commands.push(HostCommand::add_task(fixing(checked, fix)));
+            commands.push(HostCommand::add_task(fix_task(checked, fix)));
         }
     }
     let reason = Phrase::new(PhraseCode::VerificationFailed, [("commands", &names)]);
@@ -285,7 +285,7 @@ fn ready_for_checks(run: &mut RunContext<'_>, tree: &CheckTree) -> Result<bool> 
 }
 
 /// Returns the task to fix a failed check.
-fn fixing(checked: &Checked, fix: TaskFix) -> NewTask {
+fn fix_task(checked: &Checked, fix: TaskFix) -> NewTask {
     let since = if fix.is_target {
         "it failed before the work began, and to make it pass is what the work is for"
     } else {
@@ -300,7 +300,7 @@ fn fixing(checked: &Checked, fix: TaskFix) -> NewTask {
     let lines: Vec<&str> = checked.last.lines().collect();
     let mut last = String::new();
     for line in lines.iter().rev() {
-        if last.chars().count() + line.chars().count() > SHOWN {
+        if last.chars().count() + line.chars().count() > SHOWN_OUTPUT {
             break;
         }
         last = format!("{line}\n{last}");
@@ -381,7 +381,7 @@ mod tests {
             let told = match commands.last() {
                 Some(HostCommand::Review { commit, reason }) => {
                     assert_eq!(commit, "c0ffee");
-                    let to_gate = reviewer::to_gate(*reason);
+                    let to_gate = reviewer::gate_commands(*reason);
                     assert!(matches!(to_gate[0], HostCommand::StopWorkers(_)));
                     let [_, HostCommand::Enter { stage, reason }] = to_gate.as_slice() else {
                         panic!("{to_gate:?}")

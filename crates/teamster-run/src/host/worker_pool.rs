@@ -78,12 +78,12 @@ impl<'a> WorkerPool<'a> {
     }
 
     /// Notes that a stage was entered for which no worker was started yet.
-    pub(super) fn stage_entered(&mut self) {
+    pub(super) fn note_stage_entered(&mut self) {
         self.is_up = false;
     }
 
     /// Notes that every member was started. While one of them is leaving, starting is repeated.
-    pub(super) fn all_started(&mut self, is_leaving: bool) {
+    pub(super) fn note_all_started(&mut self, is_leaving: bool) {
         self.is_up = !is_leaving;
         self.is_supervised = true;
     }
@@ -131,7 +131,7 @@ impl<'a> WorkerPool<'a> {
 
     /// Replaces dead and hung workers, and returns a sentence for each finding.
     pub(super) fn supervise(&mut self) -> Result<Vec<String>> {
-        let found = self.supervisor.look()?.into_iter();
+        let found = self.supervisor.check_workers()?.into_iter();
         let told = found.map(|found| match found {
             SupervisorFinding::Verdict(worker, verdict, why) => {
                 format!("{worker} is {verdict}: {why}")
@@ -150,12 +150,12 @@ impl<'a> WorkerPool<'a> {
     }
 
     /// Notes when the workers were supervised.
-    pub(super) fn supervised(&mut self, now: Instant) {
+    pub(super) fn note_supervised(&mut self, now: Instant) {
         self.next_look = now + SUPERVISE_AGAIN;
     }
 
     /// Notes that this host stops its workers.
-    pub(super) fn stopping(&mut self) {
+    pub(super) fn note_stopping(&mut self) {
         self.is_up = false;
         self.is_supervised = false;
     }
@@ -174,7 +174,7 @@ pub(super) fn stop(
         drain: level == StopLevel::Drain,
         force: level == StopLevel::Kill,
         deadline: wanted.map_or(run.env().stop_deadline, Duration::from_millis),
-        ..everyone(run, reason)
+        ..stop_request(run, reason)
     };
     let ends = with_coordinator(run, level, |shutdown| shutdown.run(&request))?;
     let alive = ends.iter().filter(|end| end.how == EndKind::Alive);
@@ -187,7 +187,7 @@ pub(super) fn stop(
 /// cannot be asked, because nothing can be written, their processes are ended; their work is in their worktrees, and is
 /// resumed from there.
 pub(super) fn stop_after_error(run: &mut RunContext<'_>) -> Vec<String> {
-    let request = everyone(run, "the run cannot go on");
+    let request = stop_request(run, "the run cannot go on");
     with_coordinator(run, StopLevel::Drain, |shutdown| {
         match shutdown.run(&request) {
             Ok(ends) => {
@@ -207,7 +207,7 @@ pub(super) fn stop_after_error(run: &mut RunContext<'_>) -> Vec<String> {
 }
 
 /// Returns the request that stops all workers of the team.
-fn everyone(run: &RunContext<'_>, reason: &str) -> ShutdownRequest {
+fn stop_request(run: &RunContext<'_>, reason: &str) -> ShutdownRequest {
     ShutdownRequest {
         team: run.team().clone(),
         only: None,
@@ -232,7 +232,7 @@ fn with_coordinator<T>(
     let mut tell = |text: &str| run.borrow_mut().say(text);
     let hurry = || {
         let mut run = run.borrow_mut();
-        run.attend_stop();
+        run.tick_while_stopping();
         run.stop_level() > level
     };
     work(&mut ShutdownCoordinator {
@@ -247,7 +247,7 @@ fn with_coordinator<T>(
 }
 
 /// Returns the error of a run whose workers do not stop.
-pub(super) fn still_alive(alive: &[String]) -> RunError {
+pub(super) fn survivors_error(alive: &[String]) -> RunError {
     RunError::refused(
         format!("these workers did not stop: {}", alive.join(", ")),
         "`teamster shutdown --force` ends them; then `teamster run --resume TEAM`",

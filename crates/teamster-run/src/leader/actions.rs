@@ -249,20 +249,20 @@ impl LeaderActions {
                 list.len()
             )]);
         }
-        let mut judge = Judge::new(facts);
+        let mut checker = ActionChecker::new(facts);
         for (place, value) in list.into_iter().enumerate() {
-            judge.place = place + 1;
+            checker.place = place + 1;
             match LeaderAction::deserialize(&value) {
-                Ok(action) => judge.take(action),
-                Err(error) => judge.wrong(error.to_string()),
+                Ok(action) => checker.check(action),
+                Err(error) => checker.add_fault(error.to_string()),
             }
         }
-        judge.finish()
+        checker.finish()
     }
 }
 
 /// Takes actions one by one and collects their faults.
-struct Judge<'a> {
+struct ActionChecker<'a> {
     facts: &'a TeamFacts<'a>,
     found: LeaderActions,
     faults: Vec<String>,
@@ -276,7 +276,7 @@ struct Judge<'a> {
     touched: BTreeSet<TaskId>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> ActionChecker<'a> {
     fn new(facts: &'a TeamFacts<'a>) -> Self {
         Self {
             facts,
@@ -289,11 +289,11 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn wrong(&mut self, why: impl std::fmt::Display) {
+    fn add_fault(&mut self, why: impl std::fmt::Display) {
         self.faults.push(format!("action {}: {why}", self.place));
     }
 
-    fn take(&mut self, action: LeaderAction) {
+    fn check(&mut self, action: LeaderAction) {
         self.found.count += 1;
         match action {
             LeaderAction::CreateTask(draft) => {
@@ -303,7 +303,7 @@ impl<'a> Judge<'a> {
             LeaderAction::SplitTask(split) => self.split(split),
             LeaderAction::CancelTask(cancelled) => {
                 if cancelled.reason.trim().is_empty() {
-                    self.wrong("a reason is needed to cancel a task");
+                    self.add_fault("a reason is needed to cancel a task");
                 } else if let Some(id) = self.idle_task(&cancelled.task, "cancelled") {
                     self.found.changes.remove.push(id.clone());
                     self.found.cancelled.push((id, cancelled.reason));
@@ -324,10 +324,10 @@ impl<'a> Judge<'a> {
             LeaderAction::Message(message) => self.message(message),
             LeaderAction::Finding(finding) => match check_finding(&finding) {
                 Ok(()) => self.found.findings.push(finding),
-                Err(why) => self.wrong(why),
+                Err(why) => self.add_fault(why),
             },
             LeaderAction::Note(note) if note.text.trim().is_empty() => {
-                self.wrong("the note is empty");
+                self.add_fault("the note is empty");
             }
             LeaderAction::Note(note) => self.found.notes.push(note.text),
         }
@@ -338,20 +338,20 @@ impl<'a> Judge<'a> {
         let before = self.faults.len();
         let created = self.found.changes.create.len();
         if created >= self.facts.most_new {
-            self.wrong(format!(
+            self.add_fault(format!(
                 "no more than {} tasks may be added to this run",
                 self.facts.most_new
             ));
             return None;
         }
         if let Err(refusal) = check_texts(Some(&draft.subject), Some(&draft.description)) {
-            self.wrong(refusal);
+            self.add_fault(refusal);
         }
         self.check_paths(&draft.paths);
         let (most, longest) = CRITERIA;
         let is_long = |text: &String| text.chars().count() > longest;
         if draft.accept.len() > most || draft.accept.iter().any(is_long) {
-            self.wrong(format!(
+            self.add_fault(format!(
                 "`accept` takes at most {most} criteria of {longest} characters each"
             ));
         }
@@ -359,14 +359,14 @@ impl<'a> Judge<'a> {
         let can = |member: &&Member| fitness(&draft.capabilities, &member.can) > 0.0;
         if draft.owner.is_none() && !self.working().iter().any(can) {
             let needs = draft.capabilities.join(", ");
-            self.wrong(format!("no member of the team can do any of {needs}"));
+            self.add_fault(format!("no member of the team can do any of {needs}"));
         }
         if let Some(label) = &draft.id {
             if self.labels.insert(label.clone(), created).is_some() {
-                self.wrong(format!("two tasks have the id {label:?}"));
+                self.add_fault(format!("two tasks have the id {label:?}"));
             }
             if self.known(label).is_some() {
-                self.wrong(format!("the id {label:?} is that of a task that exists"));
+                self.add_fault(format!("the id {label:?} is that of a task that exists"));
             }
         }
         let settled = self.settled(&draft.findings);
@@ -414,7 +414,7 @@ impl<'a> Judge<'a> {
             match self.finding(id) {
                 Some(place) if places.contains(&place) => {}
                 Some(place) => places.push(place),
-                None => self.wrong(format!("there is no finding {id:?} to decide about")),
+                None => self.add_fault(format!("there is no finding {id:?} to decide about")),
             }
         }
         places
@@ -430,7 +430,7 @@ impl<'a> Judge<'a> {
             return;
         };
         if task.status() == Status::Completed {
-            self.wrong(format!(
+            self.add_fault(format!(
                 "task {} is completed and stays as it is",
                 task.id()
             ));
@@ -438,7 +438,7 @@ impl<'a> Judge<'a> {
         }
         if let Err(refusal) = check_texts(update.subject.as_deref(), update.description.as_deref())
         {
-            self.wrong(refusal);
+            self.add_fault(refusal);
         }
         self.check_paths(update.paths.as_deref().unwrap_or_default());
         let blocked_by = update.blocked_by.map(|words| {
@@ -456,13 +456,13 @@ impl<'a> Judge<'a> {
             });
             if let Ok(Some(path)) = cycle {
                 let path: Vec<&str> = path.iter().map(TaskId::as_str).collect();
-                self.wrong(format!(
+                self.add_fault(format!(
                     "that would be a cycle: {}",
                     path.join(" waits for ")
                 ));
             }
         }
-        if !self.touch(task.id()) {
+        if !self.mark_touched(task.id()) {
             return;
         }
         let edit = Edit {
@@ -477,7 +477,7 @@ impl<'a> Judge<'a> {
 
     fn split(&mut self, split: TaskSplit) {
         if split.into.len() < 2 {
-            self.wrong("a task is split into at least two");
+            self.add_fault("a task is split into at least two");
             return;
         }
         let Some(id) = self.idle_task(&split.task, "split") else {
@@ -501,13 +501,13 @@ impl<'a> Judge<'a> {
         let (id, text) = (&answer.question, answer.text.trim());
         let mut dismissed = self.found.dismissed.iter();
         if dismissed.any(|(other, _)| *other == place) {
-            self.wrong(format!("finding {id} is answered twice"));
+            self.add_fault(format!("finding {id} is answered twice"));
         } else if answer.ask_person {
-            self.wrong(format!("finding {id} stands at the gate, where the person sees it; say only why it is not fixed"));
+            self.add_fault(format!("finding {id} stands at the gate, where the person sees it; say only why it is not fixed"));
         } else if text.is_empty() {
-            self.wrong(format!("a reason is needed not to fix finding {id}"));
+            self.add_fault(format!("a reason is needed not to fix finding {id}"));
         } else if text.chars().count() > WORDS_LIMIT {
-            self.wrong(format!("a reason has at most {WORDS_LIMIT} characters"));
+            self.add_fault(format!("a reason has at most {WORDS_LIMIT} characters"));
         } else {
             self.found.dismissed.push((place, text.to_owned()));
         }
@@ -519,22 +519,22 @@ impl<'a> Judge<'a> {
         }
         let mut questions = self.facts.questions.iter();
         let Some(question) = questions.find(|question| question.id == answer.question) else {
-            self.wrong(format!("there is no open question {:?}", answer.question));
+            self.add_fault(format!("there is no open question {:?}", answer.question));
             return;
         };
         let mut replies = self.found.replies.iter();
         if replies.any(|(id, _)| *id == question.id) {
-            self.wrong(format!("question {} is answered twice", question.id));
+            self.add_fault(format!("question {} is answered twice", question.id));
             return;
         }
         let text = answer.text.trim();
         if text.chars().count() > WORDS_LIMIT {
-            self.wrong(format!("an answer has at most {WORDS_LIMIT} characters"));
+            self.add_fault(format!("an answer has at most {WORDS_LIMIT} characters"));
         } else if answer.ask_person {
             let reply = LeaderReply::AskPerson(text.to_owned());
             self.found.replies.push((question.id.clone(), reply));
         } else if text.is_empty() {
-            self.wrong(format!("the answer to {} is empty", question.id));
+            self.add_fault(format!("the answer to {} is empty", question.id));
         } else {
             if let Some(task) = &question.blocks {
                 let unblock = (task.clone(), text.to_owned());
@@ -553,7 +553,7 @@ impl<'a> Judge<'a> {
                 .map(|name| Recipient::Worker(name.to_string())),
         };
         if message.text.trim().is_empty() {
-            self.wrong("the message is empty");
+            self.add_fault("the message is empty");
         }
         if let Some(to) = to {
             self.found.changes.send.push(Outgoing {
@@ -569,7 +569,7 @@ impl<'a> Judge<'a> {
     fn check_paths(&mut self, paths: &[String]) {
         for path in paths {
             if let Err(error) = Glob::new(path) {
-                self.wrong(error);
+                self.add_fault(error);
             }
         }
     }
@@ -582,7 +582,7 @@ impl<'a> Judge<'a> {
     fn task(&mut self, word: &str) -> Option<&'a Task> {
         let found = self.known(word);
         if found.is_none() {
-            self.wrong(format!("there is no task {word:?}"));
+            self.add_fault(format!("there is no task {word:?}"));
         }
         found
     }
@@ -592,23 +592,23 @@ impl<'a> Judge<'a> {
         let task = self.task(word)?;
         if task.status() == Status::InProgress || task.is_done() {
             let state = task.status().as_str().replace('_', " ");
-            self.wrong(format!("task {word} is {state}, so it cannot be {step}"));
+            self.add_fault(format!("task {word} is {state}, so it cannot be {step}"));
             return None;
         }
         // Without the task, the missing work would go unnoticed.
         if task.commit().is_some() || task.resolves().is_some() {
-            self.wrong(format!(
+            self.add_fault(format!(
                 "task {word} has work that is not merged, so it cannot be {step}; create a task that brings it in"
             ));
             return None;
         }
-        self.touch(task.id()).then(|| task.id().clone())
+        self.mark_touched(task.id()).then(|| task.id().clone())
     }
 
-    fn touch(&mut self, id: &TaskId) -> bool {
+    fn mark_touched(&mut self, id: &TaskId) -> bool {
         let is_first = self.touched.insert(id.clone());
         if !is_first {
-            self.wrong(format!("another action changes task {id} already"));
+            self.add_fault(format!("another action changes task {id} already"));
         }
         is_first
     }
@@ -619,7 +619,7 @@ impl<'a> Judge<'a> {
         if found.is_none() {
             let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
             let names = names.join(", ");
-            self.wrong(format!("{word:?} is not in the team; there are {names}"));
+            self.add_fault(format!("{word:?} is not in the team; there are {names}"));
         }
         found.map(|member| member.name.clone())
     }
@@ -633,12 +633,12 @@ impl<'a> Judge<'a> {
                     self.found.changes.create[created].after.push(*other);
                 } else if let Some(task) = self.known(&word) {
                     if self.found.changes.remove.contains(task.id()) {
-                        self.wrong(format!("task {word} is cancelled by the same answer"));
+                        self.add_fault(format!("task {word} is cancelled by the same answer"));
                     }
                     let id = task.id().clone();
                     self.found.changes.create[created].task.blocked_by.push(id);
                 } else {
-                    self.wrong(format!(
+                    self.add_fault(format!(
                         "{word:?} in `blockedBy` is neither a task nor an id of this answer"
                     ));
                 }

@@ -14,25 +14,25 @@ pub const MOST_TASKS: usize = 1_000;
 /// The number of places where an object seems to begin but does not: an answer with more of them is noise.
 const MOST_WRONG_PLACES: usize = 50_000;
 /// The file name that is used for the plan in the answer; its extension determines the format.
-const FILE: &str = "answer.json";
-const TASKS: &str = "tasks";
+const PLAN_FILE: &str = "answer.json";
+const TASKS_KEY: &str = "tasks";
 /// The role of members that test the work of others.
 const TESTER: &str = "tester";
 
 /// Reads the plan in the answer to a request.
 pub(super) fn read(said: &str, request: &PlanRequest<'_>) -> Result<LeaderPlan, Vec<Fault>> {
-    let Some(text) = last_object(said, TASKS) else {
+    let Some(text) = last_object(said, TASKS_KEY) else {
         let message = "there is no JSON object in the answer";
         return Err(vec![Fault::new(1, message)]);
     };
     let mut plan =
-        Plan::parse_answer(Path::new(FILE), text.as_bytes()).map_err(|faults| faults.list)?;
+        Plan::parse_answer(Path::new(PLAN_FILE), text.as_bytes()).map_err(|faults| faults.list)?;
     if !request.may_ask && plan.tasks.is_empty() {
         let message = "nobody can be asked now: decide by yourself, say in `assumptions` what you decided, and plan the \
                        tasks";
         return Err(vec![Fault::new(1, message)]);
     }
-    let faults = strange(&plan, request);
+    let faults = forbidden_keys(&plan, request);
     if !faults.is_empty() {
         return Err(faults);
     }
@@ -102,7 +102,7 @@ fn until_fence(text: &str) -> &str {
 }
 
 /// Returns a fault for everything in a plan that a person may ask for but a leader may not.
-fn strange(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
+fn forbidden_keys(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
     let mut faults = Vec::new();
     if plan.tasks.len() > MOST_TASKS {
         let message = format!(
@@ -116,7 +116,7 @@ fn strange(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
         faults.push(Fault::new(1, message));
     }
     faults.extend(misfits(plan, request.members));
-    faults.extend(untimely_tests(plan, request));
+    faults.extend(early_tests(plan, request));
     for command in &plan.must_pass {
         let mut checks = request.checks.iter();
         if !checks.any(|check| check.command == *command) {
@@ -138,7 +138,7 @@ fn strange(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
 }
 
 /// Returns a fault for each tester's task without dependencies, while other members have work that could be tested.
-fn untimely_tests(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
+fn early_tests(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
     let is_test = |place: usize| {
         let role = plan.roles.get(place).and_then(Option::as_deref);
         let owner = plan.tasks.get(place).and_then(|it| it.task.owner.as_ref());

@@ -11,22 +11,22 @@ use crate::plan::schema;
 use teamster_document::Fault;
 
 /// The number of characters of its own answer that a leader is shown in the second attempt.
-const OWN_WORDS: usize = 12_000;
+const SHOWN_ANSWER: usize = 12_000;
 /// The number of characters of one fault that are shown.
 const FAULT_WORDS: usize = 300;
 /// The number of characters for the capabilities of one member.
 const MEMBER_WORDS: usize = 160;
 /// The number of characters that are reserved for the text around the leader's own answer.
-const ROOM: usize = 200;
+const ANSWER_ROOM: usize = 200;
 /// The number of characters of a first prompt that are reserved for the second attempt.
-const FOR_LATER: usize = 10_000;
+const RETRY_ROOM: usize = 10_000;
 /// The number of characters of the preset's text that are shown. With the longest task and the largest team, everything
 /// together still fits into a prompt.
 const PRESET_WORDS: usize = 6_000;
 
 /// Returns the prompt for a plan. If not everything fits, the task takes precedence over the overview of the
 /// repository.
-pub(super) fn first(
+pub(super) fn plan_prompt(
     request: &PlanRequest<'_>,
     team: &str,
     limit: usize,
@@ -71,7 +71,7 @@ pub(super) fn first(
     };
     let rendered = request
         .prompts
-        .render(&facts, limit.saturating_sub(FOR_LATER))?;
+        .render(&facts, limit.saturating_sub(RETRY_ROOM))?;
     if let Some(error) = rendered.fallback {
         tracing::warn!("uses the built-in prompt for the leader: {error}");
     }
@@ -79,12 +79,12 @@ pub(super) fn first(
 }
 
 /// Returns the prompt that asks what to do during the run.
-pub(super) fn decide(
+pub(super) fn wake_prompt(
     prompts: &Prompts,
     facts: &WakePrompt,
     limit: usize,
 ) -> Result<String, PromptError> {
-    let rendered = prompts.render(facts, limit.saturating_sub(FOR_LATER))?;
+    let rendered = prompts.render(facts, limit.saturating_sub(RETRY_ROOM))?;
     if let Some(error) = rendered.fallback {
         tracing::warn!("uses the built-in prompt for the leader: {error}");
     }
@@ -92,7 +92,7 @@ pub(super) fn decide(
 }
 
 /// Returns the prompt of the second attempt, with the leader's own answer and its faults.
-pub(super) fn again(first: &str, said: &str, faults: &[Fault], limit: usize) -> String {
+pub(super) fn retry_prompt(first: &str, said: &str, faults: &[Fault], limit: usize) -> String {
     let mut text =
         format!("{first}\nYou were asked this before, and your answer could not be used:\n\n");
     for fault in faults {
@@ -105,8 +105,8 @@ pub(super) fn again(first: &str, said: &str, faults: &[Fault], limit: usize) -> 
     match said.trim() {
         "" => text.push_str("\nYou had said nothing.\n"),
         said => {
-            let room = limit.saturating_sub(text.chars().count() + ROOM);
-            let said = quoted(&super::end_of(said, OWN_WORDS.min(room / 2)));
+            let room = limit.saturating_sub(text.chars().count() + ANSWER_ROOM);
+            let said = quoted(&super::tail(said, SHOWN_ANSWER.min(room / 2)));
             let _ = write!(text, "\nYour answer was:\n\n{said}\n");
         }
     }

@@ -29,9 +29,9 @@ fn told(told: &str, overview: &RepositoryOverview) -> (String, String) {
         revision: None,
         prompts: &Prompts::new(Vec::new()).unwrap(),
     };
-    let first = prompt::first(&request, "crew", limit).unwrap();
+    let first = prompt::plan_prompt(&request, "crew", limit).unwrap();
     let faults = [Fault::new(3, "task \"a\" has no `subject`")];
-    let again = prompt::again(&first, "{\"tasks\":\n[{}]}", &faults, limit);
+    let again = prompt::retry_prompt(&first, "{\"tasks\":\n[{}]}", &faults, limit);
     let rest = again.strip_prefix(&first).unwrap().to_owned();
     (first, rest)
 }
@@ -177,10 +177,10 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
             revision: None,
             prompts: &Prompts::new(Vec::new()).unwrap(),
         };
-        let first = prompt::first(&request, "crew", limit).unwrap();
+        let first = prompt::plan_prompt(&request, "crew", limit).unwrap();
         assert!(first.contains("\"$schema\""), "{first}");
         let faults = vec![Fault::new(1, "f".repeat(5_000)); MOST_FAULTS];
-        let again = prompt::again(&first, &"b\n".repeat(50_000), &faults, limit);
+        let again = prompt::retry_prompt(&first, &"b\n".repeat(50_000), &faults, limit);
         assert!(again.ends_with("Answer again, with the whole JSON object.\n"));
         for text in [first, again] {
             let length = text.chars().count();

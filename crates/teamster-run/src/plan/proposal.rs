@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Plan;
 use crate::cast::misfits;
 use crate::leader::MOST_TASKS;
-use crate::preview::Columns;
+use crate::preview::AlignedTable;
 
 /// The name of the file in which a plan is edited; its extension determines the format.
 pub const EDITED_FILE: &str = "plan.toml";
@@ -29,7 +29,7 @@ const ANALYSIS_LINES: usize = 20;
 impl Plan {
     /// Returns the plan without its questions, which are not asked.
     #[must_use]
-    pub fn unasked(mut self) -> Self {
+    pub fn without_questions(mut self) -> Self {
         self.questions.clear();
         self
     }
@@ -58,7 +58,7 @@ pub fn read_edited(file: &Path, text: &str, spec: &RunSpec) -> Result<PlanDraft,
     let plan = Plan::parse(file, text.as_bytes())?;
     let checked = check_for_run(plan, spec);
     let checked = checked.map_err(|faults| Faults::new(file, faults.list));
-    Ok(checked?.unasked().draft())
+    Ok(checked?.without_questions().draft())
 }
 
 /// Returns the plan as a file that a person edits.
@@ -109,7 +109,7 @@ pub fn proposal_text(proposed: &PlanProposed, spec: &RunSpec) -> String {
         "The plan {by}, revision {revision}: {count} {tasks}\n"
     );
     text.push_str(&table(plan));
-    let _ = write!(text, "\n{}", drawn(&plan.tasks));
+    let _ = write!(text, "\n{}", draw_dependencies(&plan.tasks));
     let criteria: Vec<String> = (plan.tasks.iter())
         .flat_map(|task| {
             task.accept
@@ -153,7 +153,7 @@ pub fn proposal_text(proposed: &PlanProposed, spec: &RunSpec) -> String {
 }
 
 fn table(plan: &PlanDraft) -> String {
-    let mut table = Columns::new(["NR", "ID", "TASK", "AFTER", "WHO", "PATHS"]);
+    let mut table = AlignedTable::new(["NR", "ID", "TASK", "AFTER", "WHO", "PATHS"]);
     for (place, task) in plan.tasks.iter().enumerate() {
         let who = match (&task.owner, &task.role) {
             (Some(owner), _) => owner.clone(),
@@ -181,7 +181,7 @@ fn dash(list: &[String]) -> String {
 }
 
 /// Draws the dependencies: each task stands behind or below the deepest of its dependencies.
-fn drawn(tasks: &[PlanDraftTask]) -> String {
+fn draw_dependencies(tasks: &[PlanDraftTask]) -> String {
     if tasks.iter().all(|task| task.blocked_by.is_empty()) {
         return match tasks.len() {
             0 | 1 => String::new(),
@@ -192,7 +192,7 @@ fn drawn(tasks: &[PlanDraftTask]) -> String {
         return "Studio draws which task waits for which: these are too many tasks for a terminal.\n"
             .to_owned();
     }
-    let graph = Waits::of(tasks);
+    let graph = DependencyTree::of(tasks);
     let mut text = String::from("Which task waits for which:\n");
     for (place, _) in tasks.iter().enumerate() {
         if graph.parents[place].is_none() {
@@ -203,12 +203,12 @@ fn drawn(tasks: &[PlanDraftTask]) -> String {
 }
 
 /// The tasks as a tree, each below one of its dependencies.
-struct Waits<'a> {
+struct DependencyTree<'a> {
     tasks: &'a [PlanDraftTask],
     parents: Vec<Option<usize>>,
 }
 
-impl<'a> Waits<'a> {
+impl<'a> DependencyTree<'a> {
     fn of(tasks: &'a [PlanDraftTask]) -> Self {
         let places: HashMap<&str, usize> = tasks
             .iter()

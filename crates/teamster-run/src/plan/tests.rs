@@ -129,7 +129,7 @@ fn a_thousand_tasks_and_korean_texts_are_a_plan() {
 
 #[test]
 fn a_sentence_is_one_task_for_whoever_takes_it() {
-    let plan = Plan::of_sentence(" fix the form and test it\nall of it ").unwrap();
+    let plan = Plan::from_sentence(" fix the form and test it\nall of it ").unwrap();
     let [task] = plan.tasks.as_slice() else {
         panic!("{plan:?}");
     };
@@ -137,11 +137,11 @@ fn a_sentence_is_one_task_for_whoever_takes_it() {
     assert_eq!(task.task.description, "fix the form and test it\nall of it");
     assert_eq!(task.task.owner, None);
     let long = "가".repeat(SUBJECT_LIMIT + 1);
-    let plan = Plan::of_sentence(&long).unwrap();
+    let plan = Plan::from_sentence(&long).unwrap();
     assert_eq!(plan.tasks[0].task.subject.chars().count(), SUBJECT_LIMIT);
     assert!(plan.tasks[0].task.subject.ends_with('…'));
     for sentence in ["", " \n ", &"x".repeat(10_001)] {
-        assert!(Plan::of_sentence(sentence).is_err());
+        assert!(Plan::from_sentence(sentence).is_err());
     }
 }
 
@@ -341,7 +341,7 @@ fn drafts() -> impl Strategy<Value = PlanDraft> {
 proptest! {
     #[test]
     fn plan_that_is_written_down_is_read_again(draft in drafts()) {
-        let plan = Plan::of_draft(&draft).unwrap();
+        let plan = Plan::from_draft(&draft).unwrap();
         prop_assert_eq!(plan.draft(), draft.clone());
         let toml = toml::to_string_pretty(&draft).unwrap();
         prop_assert_eq!(Plan::parse(Path::new("p.toml"), toml.as_bytes()).unwrap().draft(), draft);

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use super::Preset;
-use super::stem::{Sentence, is_inside};
+use super::stem::{SearchedText, is_inside};
 
 /// The result of choosing a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice<'a> {
+pub enum PresetChoice<'a> {
     /// One preset has more of its keywords in the task than every other.
     Preset {
         /// The preset.
@@ -29,8 +29,8 @@ pub enum Choice<'a> {
 /// Finds the preset with the most keywords in a task. A later preset replaces an earlier one of the same name, so a
 /// user's own presets come after the built-in ones. Where one keyword stands inside a longer one, as `api` in `api
 /// gateway`, only the longer one counts.
-pub fn choose<'a>(task: &str, presets: &'a [Preset]) -> Choice<'a> {
-    let sentence = Sentence::new(task);
+pub fn choose<'a>(task: &str, presets: &'a [Preset]) -> PresetChoice<'a> {
+    let sentence = SearchedText::new(task);
     let mut found: Vec<(&'a Preset, Vec<FoundKeyword<'a>>)> = Vec::new();
     for (place, preset) in presets.iter().enumerate() {
         let is_replaced = presets
@@ -62,11 +62,11 @@ pub fn choose<'a>(task: &str, presets: &'a [Preset]) -> Choice<'a> {
     let most = found.iter().map(|(_, matched)| matched.len()).max();
     let count = most.unwrap_or(0);
     if count == 0 {
-        return Choice::None;
+        return PresetChoice::None;
     }
     found.retain(|(_, matched)| matched.len() == count);
     if found.len() > 1 {
-        return Choice::Tie {
+        return PresetChoice::Tie {
             between: found
                 .iter()
                 .map(|(preset, _)| preset.name.as_str())
@@ -75,8 +75,8 @@ pub fn choose<'a>(task: &str, presets: &'a [Preset]) -> Choice<'a> {
         };
     }
     match found.pop() {
-        Some((preset, matched)) => Choice::Preset { preset, matched },
-        None => Choice::None,
+        Some((preset, matched)) => PresetChoice::Preset { preset, matched },
+        None => PresetChoice::None,
     }
 }
 

@@ -18,7 +18,7 @@ pub struct PresetPrompts {
 
 /// The values of the placeholders in a prompt.
 #[derive(Clone, Copy, Debug)]
-pub struct Filling<'a> {
+pub struct PlaceholderValues<'a> {
     /// The value of `{task}`: the task in the words of the user.
     pub task: &'a str,
     /// The value of `{team}`: the team's name.
@@ -27,7 +27,7 @@ pub struct Filling<'a> {
     pub member: &'a str,
 }
 
-impl Filling<'_> {
+impl PlaceholderValues<'_> {
     /// Returns the text with its placeholders replaced in one pass: the inserted values are data, and are not scanned
     /// again.
     pub fn fill(&self, text: &str) -> String {

@@ -1,8 +1,8 @@
 //! Proposes a team for a task that matches no preset.
 
-use crate::request::{Crew, Group};
+use crate::request::{Crew, CrewGroup};
 
-use super::Choice;
+use super::PresetChoice;
 
 const REVIEWER: &str = "reviewer";
 const REVIEWS: &str = "code-review";
@@ -10,7 +10,7 @@ const EDITS: [&str; 2] = ["code-edit", "general"];
 
 /// An agent that can be started on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Available {
+pub struct AvailableAgent {
     /// Its word, such as `claude`.
     pub agent: String,
     /// What it can do.
@@ -19,7 +19,7 @@ pub struct Available {
 
 /// A team that is proposed to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proposal {
+pub struct TeamProposal {
     /// The proposed crew.
     pub crew: Crew,
     /// Why the team is proposed, and why this one.
@@ -38,8 +38,11 @@ pub struct NoAgents;
 
 /// Proposes three workers from the available agents, in the order of preference: two that change code, and one that
 /// reviews it, where a second agent can.
-pub fn propose(choice: &Choice<'_>, available: &[Available]) -> Result<Proposal, NoAgents> {
-    let can = |agent: &Available, wanted: &[&str]| {
+pub fn propose(
+    choice: &PresetChoice<'_>,
+    available: &[AvailableAgent],
+) -> Result<TeamProposal, NoAgents> {
+    let can = |agent: &AvailableAgent, wanted: &[&str]| {
         agent
             .capabilities
             .iter()
@@ -53,7 +56,7 @@ pub fn propose(choice: &Choice<'_>, available: &[Available]) -> Result<Proposal,
     let reviewer = available
         .iter()
         .find(|agent| agent.agent != editor.agent && can(agent, &[REVIEWS]));
-    let group = |count, agent: &Available, role: Option<&str>| Group {
+    let group = |count, agent: &AvailableAgent, role: Option<&str>| CrewGroup {
         count,
         agent: agent.agent.clone(),
         role: role.map(str::to_owned),
@@ -72,14 +75,14 @@ pub fn propose(choice: &Choice<'_>, available: &[Available]) -> Result<Proposal,
         ),
     };
     let why = match choice {
-        Choice::Tie { between, count } => format!(
+        PresetChoice::Tie { between, count } => format!(
             "{} fit alike (each has {count} of its words in the task)",
             between.join(" and ")
         ),
-        Choice::Preset { preset, .. } => format!("{} fits, but was not wanted", preset.name),
-        Choice::None => "no word of the task matches a team preset".to_owned(),
+        PresetChoice::Preset { preset, .. } => format!("{} fits, but was not wanted", preset.name),
+        PresetChoice::None => "no word of the task matches a team preset".to_owned(),
     };
-    Ok(Proposal {
+    Ok(TeamProposal {
         crew: Crew { groups },
         reason: format!("{why}; {because}"),
     })

@@ -1,6 +1,6 @@
 //! Finds a keyword in a sentence, in whatever form it occurs.
 //!
-//! A Latin word is compared by its stem: `errors`, `deployment` and `fixing` are forms of `error`, `deploy` and `fix`.
+//! A Latin word is compared by its stem: `errors`, `deployment` and `fix_task` are forms of `error`, `deploy` and `fix`.
 //! Only endings that make another form of the same word are removed, so `terror`, `debugger` and `exceptional` stay
 //! words of their own. The parts of a name in camel case are compared, too: `TypeError` contains `error`.
 //!
@@ -20,7 +20,7 @@ const VERB_OF_NOUN: [&str; 2] = ["하다", "되다"];
 const LONG: usize = 4;
 
 /// A sentence in which keywords are searched.
-pub(super) struct Sentence {
+pub(super) struct SearchedText {
     /// The words of the sentence that are not Korean, in order.
     words: Vec<WordPlace>,
     letters: Vec<(char, usize)>,
@@ -44,7 +44,7 @@ struct WordPlace {
     number: usize,
 }
 
-impl Sentence {
+impl SearchedText {
     pub(super) fn new(text: &str) -> Self {
         Self {
             words: words(text),

@@ -5,7 +5,7 @@ use teamster_journal::payload::PlanDraft;
 use teamster_types::task::{DESCRIPTION_LIMIT, SUBJECT_LIMIT};
 use teamster_types::text::{clip, one_line};
 
-use super::{Filling, PresetMember};
+use super::{PlaceholderValues, PresetMember};
 use crate::plan::{Plan, TaskEntry};
 
 /// Roles that check the work of others.
@@ -93,7 +93,7 @@ pub fn fill_plan(plan: &PlanDraft, task: &str, team: &str) -> PlanDraft {
     for entry in &mut filled.tasks {
         let who = entry.owner.clone().or_else(|| entry.role.clone());
         let who = who.unwrap_or_default();
-        let filling = Filling {
+        let filling = PlaceholderValues {
             task,
             team,
             member: &who,

@@ -80,7 +80,7 @@ fn the_published_form_has_a_leader_and_a_worker_section_and_words_to_fill_in() {
     assert_eq!(preset.members[0].model.as_deref(), Some("small"));
     assert_eq!(preset.prompts.of_leader(), "Plan {task} for {team}.");
     let told = preset.prompts.of("a", "executor");
-    let filling = Filling {
+    let filling = PlaceholderValues {
         task: "fix {team}",
         team: "crew",
         member: "a",
@@ -181,9 +181,11 @@ verify: make
 fn chosen(task: &str) -> String {
     let presets = builtin();
     match choose(task, &presets) {
-        Choice::Preset { preset, matched } => format!("{} by {}", preset.name, matched.join(", ")),
-        Choice::Tie { between, count } => format!("{count} each: {}", between.join(", ")),
-        Choice::None => "none".to_owned(),
+        PresetChoice::Preset { preset, matched } => {
+            format!("{} by {}", preset.name, matched.join(", "))
+        }
+        PresetChoice::Tie { between, count } => format!("{count} each: {}", between.join(", ")),
+        PresetChoice::None => "none".to_owned(),
     }
 }
 
@@ -416,7 +418,7 @@ fn the_words_of_a_task_choose_the_team() {
 }
 
 fn matches(task: &str, keyword: &str) -> bool {
-    !stem::Sentence::new(task).find(keyword).is_empty()
+    !stem::SearchedText::new(task).find(keyword).is_empty()
 }
 
 #[test]
@@ -462,7 +464,9 @@ fn longer_keyword_counts_instead_of_one_inside_of_it() {
         "---\nname: edge\ntrigger_keywords: [api gateway]\nmembers: [{ name: a, agent: executor }]\n---\n",
     ));
     let chosen = |task: &str| match choose(task, &presets) {
-        Choice::Preset { preset, matched } => format!("{} by {}", preset.name, matched.join(", ")),
+        PresetChoice::Preset { preset, matched } => {
+            format!("{} by {}", preset.name, matched.join(", "))
+        }
         other => format!("{other:?}"),
     };
     assert_eq!(chosen("move the api gateways"), "edge by api gateway");
@@ -477,15 +481,15 @@ fn a_users_preset_replaces_the_built_in_one_of_its_name() {
     presets.push(preset(
         "---\nname: bugfix\ntrigger_keywords: [wrong]\nmembers: [{ name: a, agent: executor }]\n---\n",
     ));
-    assert_eq!(choose("a bug", &presets), Choice::None);
+    assert_eq!(choose("a bug", &presets), PresetChoice::None);
     assert!(
-        matches!(choose("it is wrong", &presets), Choice::Preset { preset, .. } if preset.members.len() == 1)
+        matches!(choose("it is wrong", &presets), PresetChoice::Preset { preset, .. } if preset.members.len() == 1)
     );
 }
 
 #[test]
 fn without_a_preset_a_team_is_proposed_with_the_reason() {
-    let agent = |word: &str, can: &[&str]| Available {
+    let agent = |word: &str, can: &[&str]| AvailableAgent {
         agent: word.to_owned(),
         capabilities: can.iter().map(|word| (*word).to_owned()).collect(),
     };
@@ -501,7 +505,7 @@ fn without_a_preset_a_team_is_proposed_with_the_reason() {
         let proposal = propose(&choose(task, &presets), &there).unwrap();
         let _ = writeln!(said, "{}: {}", proposal.crew, proposal.reason);
     }
-    let _ = writeln!(said, "{}", propose(&Choice::None, &[]).unwrap_err());
+    let _ = writeln!(said, "{}", propose(&PresetChoice::None, &[]).unwrap_err());
     insta::assert_snapshot!(said, @r#"
     3:claude: no word of the task matches a team preset; claude is the agent that was found for it
     2:claude,1:codex:reviewer: no word of the task matches a team preset; claude changes code, and codex looks at it
@@ -527,7 +531,7 @@ proptest! {
 
     #[test]
     fn whatever_is_found_is_a_part_of_the_sentence(task in "\\PC{0,30}", keyword in "\\PC{1,6}") {
-        for place in stem::Sentence::new(&task).find(&keyword) {
+        for place in stem::SearchedText::new(&task).find(&keyword) {
             prop_assert!(task.get(place.clone()).is_some_and(|part| !part.is_empty()), "{:?} in {}", place, task);
         }
     }

@@ -9,7 +9,7 @@ use crate::plan::Plan;
 
 /// What happens to a task at the beginning of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum FirstTaker {
+pub enum FirstAssignment {
     /// It is assigned to this worker, who takes it at once.
     Owner(WorkerName),
     /// It goes to this worker, the best idle one, with this score.
@@ -24,7 +24,7 @@ pub enum FirstTaker {
     Nobody,
 }
 
-impl FirstTaker {
+impl FirstAssignment {
     /// Returns the worker that takes it at once.
     pub fn worker(&self) -> Option<&WorkerName> {
         match self {
@@ -51,11 +51,11 @@ impl FirstTaker {
 }
 
 /// Lets each worker take one task: tasks with an owner first, then the others, each in the order of the plan.
-pub fn first_takers(
+pub fn first_assignments(
     plan: &Plan,
     members: &[Member],
     reservations: Reservations,
-) -> Vec<FirstTaker> {
+) -> Vec<FirstAssignment> {
     let mut candidates: Vec<RoutingCandidate> = members
         .iter()
         .map(|member| RoutingCandidate {
@@ -66,7 +66,7 @@ pub fn first_takers(
             out: None,
         })
         .collect();
-    let mut firsts: Vec<FirstTaker> = vec![FirstTaker::Nobody; plan.tasks.len()];
+    let mut firsts: Vec<FirstAssignment> = vec![FirstAssignment::Nobody; plan.tasks.len()];
     let mut running: Vec<usize> = Vec::new();
     let mut order: Vec<usize> = (0..plan.tasks.len()).collect();
     order.sort_by_key(|place| plan.tasks[*place].task.owner.is_none());
@@ -78,8 +78,8 @@ pub fn first_takers(
                 && may_overlap(&task.paths, &plan.tasks[*other].task.paths)
         });
         let first = match (&planned.after, in_the_way) {
-            (after, _) if !after.is_empty() => FirstTaker::After(after.clone()),
-            (_, Some(other)) => FirstTaker::Paths(other),
+            (after, _) if !after.is_empty() => FirstAssignment::After(after.clone()),
+            (_, Some(other)) => FirstAssignment::Paths(other),
             _ => taker(task.owner.as_ref(), &task.capabilities, &candidates),
         };
         if let Some(worker) = first.worker() {
@@ -98,25 +98,25 @@ fn taker(
     owner: Option<&WorkerName>,
     wanted: &[String],
     candidates: &[RoutingCandidate],
-) -> FirstTaker {
+) -> FirstAssignment {
     if let Some(owner) = owner {
         return match candidates.iter().find(|candidate| candidate.name == *owner) {
-            None => FirstTaker::Nobody,
-            Some(candidate) if candidate.idle => FirstTaker::Owner(owner.clone()),
-            Some(_) => FirstTaker::Later(Some(owner.clone())),
+            None => FirstAssignment::Nobody,
+            Some(candidate) if candidate.idle => FirstAssignment::Owner(owner.clone()),
+            Some(_) => FirstAssignment::Later(Some(owner.clone())),
         };
     }
     let ranked = rank(wanted, candidates);
     let mut able = ranked.into_iter().filter(|scored| scored.out.is_none());
     let Some(best) = able.next() else {
-        return FirstTaker::Nobody;
+        return FirstAssignment::Nobody;
     };
     if best.idle {
-        return FirstTaker::Best(best.name, best.score);
+        return FirstAssignment::Best(best.name, best.score);
     }
     // The best worker is busy, so the best idle one takes the task.
     match able.find(|scored| scored.idle) {
-        Some(scored) => FirstTaker::Best(scored.name, scored.score),
-        None => FirstTaker::Later(None),
+        Some(scored) => FirstAssignment::Best(scored.name, scored.score),
+        None => FirstAssignment::Later(None),
     }
 }

@@ -68,8 +68,8 @@ fn plan(text: &str) -> Plan {
 
 fn preview<'a>(cast: &'a Cast, plan: &'a Plan, verify: &'a [Check]) -> Preview<'a> {
     static PROMPTS: LazyLock<Prompts> = LazyLock::new(|| Prompts::new(Vec::new()).unwrap());
-    static REACH: LazyLock<BTreeMap<WorkerName, Reach>> = LazyLock::new(|| {
-        let reach = |kind: &str| briefing::reach(kind, Path::new("/bin/teamster"));
+    static REACH: LazyLock<BTreeMap<WorkerName, ChannelFacts>> = LazyLock::new(|| {
+        let reach = |kind: &str| briefing::channel_facts(kind, Path::new("/bin/teamster"));
         let of = |name: &str, kind: &str| (name.parse().unwrap(), reach(kind));
         BTreeMap::from([of("worker-1", "command"), of("worker-2", "codex")])
     });
@@ -259,12 +259,12 @@ fn programs_get_the_published_keys_in_the_order_of_the_plan() {
 #[test]
 fn without_enforced_reservations_paths_hold_nobody_up() {
     let plan = plan(PLAN);
-    let firsts = first_takers(&plan, &members(), Reservations::Warn);
+    let firsts = first_assignments(&plan, &members(), Reservations::Warn);
     let names: Vec<Option<&str>> = firsts
         .iter()
         .map(|first| first.worker().map(teamster_types::WorkerName::as_str))
         .collect();
     assert_eq!(names[..2], [Some("worker-1"), None]);
-    assert_eq!(firsts[1], FirstTaker::Later(None));
+    assert_eq!(firsts[1], FirstAssignment::Later(None));
     assert_eq!(names[3], Some("worker-2"), "its own comes first");
 }

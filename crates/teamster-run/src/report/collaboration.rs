@@ -7,7 +7,7 @@ use teamster_journal::payload::{
     DeniedRequest, JudgeFailed, QuestionKind, Severity, Shown, WakeKind, WakeReason,
 };
 use teamster_journal::{
-    FindingRecord, LeaderActionKind, LeaderActionRecord, Question, QuestionFate, WakeOutcome,
+    FindingRecord, LeaderActionKind, LeaderActionRecord, Question, QuestionStatus, WakeOutcome,
     WakeRecord,
 };
 
@@ -15,16 +15,16 @@ use super::ReportInput;
 use super::markdown::{cell, code, code_cell, counted, inside, moment, quoted, short, wrapped};
 
 /// The number of lines in a section of the gate; the report has all of them.
-const MOST: usize = 20;
+const MOST_LINES: usize = 20;
 
 /// Returns lines for the gate, indented and cut to the width; the last one says how many are left out.
 fn lines(all: &[String]) -> String {
     let mut text = String::new();
-    for words in all.iter().take(MOST) {
+    for words in all.iter().take(MOST_LINES) {
         text.push_str(&wrapped("  ", words));
     }
-    if all.len() > MOST {
-        let _ = writeln!(text, "  … {} more in the report", all.len() - MOST);
+    if all.len() > MOST_LINES {
+        let _ = writeln!(text, "  … {} more in the report", all.len() - MOST_LINES);
     }
     text
 }
@@ -69,19 +69,19 @@ fn question_words(question: &Question) -> String {
         }
         (None, _) => format!("{who} asked{about}: {}", question.text),
     };
-    let fate = match &question.fate {
-        QuestionFate::Open => "not answered yet".to_owned(),
-        QuestionFate::Answered { by, answer, .. } => {
+    let fate = match &question.state {
+        QuestionStatus::Open => "not answered yet".to_owned(),
+        QuestionStatus::Answered { by, answer, .. } => {
             let by = match by.as_str() {
                 "user" => "you",
                 other => other,
             };
             format!("{by} answered: {answer}")
         }
-        QuestionFate::Expired { reason, .. } if question.kind == QuestionKind::Ask => {
+        QuestionStatus::Expired { reason, .. } if question.kind == QuestionKind::Ask => {
             format!("no answer, so {who} decided by itself ({reason})")
         }
-        QuestionFate::Expired { reason, .. } => format!("no answer ({reason})"),
+        QuestionStatus::Expired { reason, .. } => format!("no answer ({reason})"),
     };
     format!("{asked} → {fate}")
 }

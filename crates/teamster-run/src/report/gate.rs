@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::markdown::{COLUMNS, last_lines, line, plain, short, span, wrapped};
 use super::page::{plan_source, tasks_words, uncommitted_words};
 use super::sections::{exit_words, state_words, verdict_words};
-use super::{CheckRun, ReportInput, collaboration, review, said};
+use super::{CheckRun, ReportInput, collaboration, review, worker_words};
 
 /// The width of lines that may be cut, in columns.
 const WIDTH: usize = COLUMNS;
@@ -21,7 +21,7 @@ const STAT_LINES: usize = 60;
 
 /// Returns everything that the decision is about, and the commands to make it.
 pub fn gate_text(input: &ReportInput) -> String {
-    let shown = input.shown.clone().unwrap_or_else(|| input.to_show());
+    let shown = input.shown.clone().unwrap_or_else(|| input.gate_content());
     let shown = &shown;
     let mut text = format!("Team {} asks for approval", line(&input.team));
     if let Some(commit) = &input.asked_about {
@@ -33,18 +33,21 @@ pub fn gate_text(input: &ReportInput) -> String {
         ("It has not landed", refused(input)),
         ("Failed for good", failed(shown)),
         ("Not allowed", collaboration::gate_denied(shown)),
-        ("Left open, in the workers' words", said::open_lines(shown)),
+        (
+            "Left open, in the workers' words",
+            worker_words::open_lines(shown),
+        ),
         (
             "Questions without an answer",
             collaboration::gate_questions(input),
         ),
-        ("Messages that no worker took", untaken(input)),
+        ("Messages that no worker took", undelivered(input)),
         ("Assumptions", collaboration::gate_assumptions(input)),
         ("In the way", in_the_way(shown)),
         ("Flow", flow(input)),
         ("Plan", plan(input)),
         ("Risks named in the plan", collaboration::gate_risks(input)),
-        ("What the workers say", said::gate_lines(shown)),
+        ("What the workers say", worker_words::gate_lines(shown)),
         ("One of several results", collaboration::gate_choice(input)),
         ("The leader", collaboration::gate_leader(input)),
         ("Found on the way", collaboration::gate_found(input)),
@@ -66,7 +69,7 @@ pub fn gate_text(input: &ReportInput) -> String {
 }
 
 /// Returns the messages to workers that were never delivered.
-fn untaken(input: &ReportInput) -> String {
+fn undelivered(input: &ReportInput) -> String {
     let lines = input
         .untaken
         .iter()

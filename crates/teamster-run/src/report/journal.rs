@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use teamster_isolate::git::pin_ref;
-use teamster_journal::cost::Exceeded;
+use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::{CheckVerdict, GateAnswer, MergeConflict, RunSpec, SecretKept};
 use teamster_journal::{
     DecisionRecord, Event, ON_BASE, RunHistory, RunState, TaskHistory, TeamState,
@@ -65,10 +65,9 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
         shown: history.shown.as_ref().map(|shown| shown.shown.clone()),
         decisions: history.decisions.iter().map(decision).collect(),
         cost: costs.run,
-        exhausted: history
-            .exhausted
-            .as_ref()
-            .and_then(|(_, exhausted)| Exceeded::told(exhausted).map(|exceeded| exceeded.words())),
+        exhausted: history.exhausted.as_ref().and_then(|(_, exhausted)| {
+            LimitReached::from_event(exhausted).map(|exceeded| exceeded.words())
+        }),
         conflicts: state.run.conflicts.iter().map(conflict).collect(),
         left: {
             let mut left = unmerged(team, tasks, &state);

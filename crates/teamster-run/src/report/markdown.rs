@@ -8,18 +8,18 @@ use teamster_types::text::{fit, one_line, shown};
 use unicode_width::UnicodeWidthStr;
 
 /// The width of a text in a table cell, in columns.
-const CELL: usize = 60;
+const CELL_WIDTH: usize = 60;
 /// The limit of a text with several lines, in characters.
-const TEXT: usize = 10_000;
+const LONGEST_TEXT: usize = 10_000;
 
 /// Returns a text without secrets and control characters; line breaks stay.
 pub(super) fn plain(text: &str) -> String {
-    shown(text, TEXT).replace('\t', "    ")
+    shown(text, LONGEST_TEXT).replace('\t', "    ")
 }
 
 /// Returns a text like [`plain`], in one line.
 pub(super) fn line(text: &str) -> String {
-    one_line(&shown(text, TEXT))
+    one_line(&shown(text, LONGEST_TEXT))
 }
 
 /// Returns a line with all Markdown escaped, for any position.
@@ -62,7 +62,7 @@ pub(super) fn inside(text: &str) -> String {
 
 /// Returns an untrusted text for a table cell.
 pub(super) fn cell(text: &str) -> String {
-    inside(&fit(&line(text), CELL))
+    inside(&fit(&line(text), CELL_WIDTH))
 }
 
 /// Returns a text of several lines as a block quote.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::markdown::{cell, code, counted, escaped, inside, moment, quoted, short, span};
-use super::{ReportInput, TaskState, collaboration, review, said, sections};
+use super::{ReportInput, TaskState, collaboration, review, sections, worker_words};
 
 /// Returns the whole report.
 pub fn page(input: &ReportInput) -> String {
@@ -13,11 +13,11 @@ pub fn page(input: &ReportInput) -> String {
         ("Plan", collaboration::planning(input)),
         ("Tasks", sections::tasks(input)),
         ("Failed for good", sections::failed(input)),
-        ("What the workers say", said::section(input)),
+        ("What the workers say", worker_words::section(input)),
         ("One of several results", collaboration::choice(input)),
         ("Questions", collaboration::questions(input)),
         ("Not allowed", collaboration::denied(input)),
-        ("Messages that no worker took", sections::untaken(input)),
+        ("Messages that no worker took", sections::undelivered(input)),
         ("The leader", collaboration::leader(input)),
         ("Workers", sections::workers(input)),
         ("Timeline", sections::timeline(input)),

@@ -9,7 +9,7 @@ use super::ReportInput;
 use super::markdown::{code, code_cell, counted, inside, line, short, wrapped};
 
 /// The number of findings that are shown at the gate.
-const MOST: usize = 40;
+const MOST_FINDINGS: usize = 40;
 
 impl ReportInput {
     /// Returns the review of the commit that a person is asked about, or else the last review.
@@ -80,15 +80,15 @@ pub(super) fn gate_lines(input: &ReportInput) -> String {
         return text;
     };
     let left = input.review().map(|review| &review.dismissed);
-    for (place, finding) in (1..).zip(finished.findings.iter().take(MOST)) {
+    for (place, finding) in (1..).zip(finished.findings.iter().take(MOST_FINDINGS)) {
         let (first, mut rest) = finding_words(finding);
         if let Some(reason) = left.and_then(|left| left.get(&place)) {
             let _ = write!(rest, " (the leader leaves it: {reason})");
         }
         text.push_str(&wrapped(&first, &rest));
     }
-    if finished.findings.len() > MOST {
-        let _ = writeln!(text, "  … {} more", finished.findings.len() - MOST);
+    if finished.findings.len() > MOST_FINDINGS {
+        let _ = writeln!(text, "  … {} more", finished.findings.len() - MOST_FINDINGS);
     }
     text.push_str(&criteria(finished));
     text

@@ -14,10 +14,10 @@ use super::{CheckRun, ReportInput, StageLine, TaskLine, TaskState};
 /// The number of lines of a failed check in the report; its log has more.
 const LAST_LINES: usize = 50;
 /// The number of a conflict's files that are listed.
-const FILES: usize = 10;
+const MOST_FILES: usize = 10;
 
 /// Returns the messages to workers that were never delivered.
-pub(super) fn untaken(input: &ReportInput) -> String {
+pub(super) fn undelivered(input: &ReportInput) -> String {
     let mut page = String::new();
     for message in &input.untaken {
         let _ = writeln!(page, "- {}", inside(message.as_str()));
@@ -361,11 +361,11 @@ pub(super) fn conflicts(input: &ReportInput) -> String {
         let mut files: Vec<String> = conflict
             .files
             .iter()
-            .take(FILES)
+            .take(MOST_FILES)
             .map(|file| code(file))
             .collect();
-        if conflict.files.len() > FILES {
-            files.push(format!("{} more", conflict.files.len() - FILES));
+        if conflict.files.len() > MOST_FILES {
+            files.push(format!("{} more", conflict.files.len() - MOST_FILES));
         }
         let end = match (&conflict.fix_task, conflict.is_final) {
             (_, true) => "it was the last try".to_owned(),

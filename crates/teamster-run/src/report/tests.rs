@@ -1,6 +1,6 @@
 //! Reports as people read them. The runs are recorded in a real store, so that the journal is a real one.
 
-mod story;
+mod journal_builder;
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use teamster_types::Time;
 
 use super::markdown::{block, cell, code_cell, escaped, moment, span};
 use super::*;
-use story::{BASE, Story, WORK, check, rich, rich_and_over, talkative};
+use journal_builder::{BASE, JournalBuilder, WORK, check, rich, rich_and_over, talkative};
 
 /// Adds the part of the input that the host adds.
 fn with_the_hosts_part(mut input: ReportInput) -> ReportInput {
@@ -102,7 +102,7 @@ fn finding_that_a_later_one_of_its_phase_repeats_is_named_at_the_gate_and_not_sh
 
 #[test]
 fn review_that_was_skipped_is_told_where_it_was_wanted() {
-    let story = Story::new(&["ann"]);
+    let story = JournalBuilder::new(&["ann"]);
     let skipped = json!({"commit": WORK, "reason": "no agent is there to do it"});
     story.says("lead", "review.skipped", None, skipped);
     let gate = gate_text(&story.input());
@@ -121,7 +121,7 @@ fn a_run_of_which_nothing_is_known_has_a_report_too() {
 
 /// Names and texts that try to break the report.
 fn hostile() -> ReportInput {
-    let story = Story::new(&["worker-1"]);
+    let story = JournalBuilder::new(&["worker-1"]);
     let evil =
         "|a|b|\n# Heading\n<script>alert(1)</script> [x](http://e) `code` \u{1b}[2J\u{202e}gpj";
     let token = format!("ghp_{}", "a1B2".repeat(9));
@@ -311,7 +311,7 @@ fn nothing_is_called_verified_that_is_not() {
 #[test]
 fn a_check_that_was_not_run_on_this_commit_to_its_end_verifies_nothing() {
     let begun = |checks: &[&str]| {
-        let story = Story::new(&["worker-1"]);
+        let story = JournalBuilder::new(&["worker-1"]);
         let verify: Vec<Value> = ["a", "b"]
             .map(|command| json!({"command": command, "source": "--verify"}))
             .into();
@@ -323,7 +323,7 @@ fn a_check_that_was_not_run_on_this_commit_to_its_end_verifies_nothing() {
         }
         story
     };
-    let words = |story: &Story| story.input().verified_words().to_string();
+    let words = |story: &JournalBuilder| story.input().verified_words().to_string();
     assert_eq!(words(&begun(&["a", "b"])), "Verified: 2 checks passed.");
     assert_eq!(
         words(&begun(&["a", "b", "a"])),
@@ -353,7 +353,7 @@ fn a_check_that_was_not_run_on_this_commit_to_its_end_verifies_nothing() {
 fn what_is_written_about_a_check_is_what_is_read() {
     use CheckVerdict::{Failed, Flaky, Passed, Stopped, TimedOut};
     for verdict in [Passed, Failed, Flaky, TimedOut, Stopped] {
-        let story = Story::new(&["worker-1"]);
+        let story = JournalBuilder::new(&["worker-1"]);
         let checked = Checked {
             command: "cargo test".to_owned(),
             source: "Cargo.toml".to_owned(),

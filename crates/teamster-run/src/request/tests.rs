@@ -144,12 +144,12 @@ fn what_is_wrong_is_said_in_words() {
     "#);
 }
 
-fn groups() -> impl Strategy<Value = Group> {
+fn groups() -> impl Strategy<Value = CrewGroup> {
     let word = "[A-Za-z][A-Za-z0-9_-]{0,10}".prop_filter("carries an argument", |word| {
         !WITH_ARGUMENT.contains(&word.as_str())
     });
     (1_u32..=10, word, proptest::option::of("[a-z][a-z-]{0,8}"))
-        .prop_map(|(count, agent, role)| Group { count, agent, role })
+        .prop_map(|(count, agent, role)| CrewGroup { count, agent, role })
 }
 
 proptest! {

@@ -10,7 +10,7 @@ use teamster_isolate::find_program;
 use teamster_journal::payload::Check;
 
 /// The largest file that is read: a larger one was not written by a person.
-const LARGEST: u64 = 4 * 1024 * 1024;
+const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
 /// The names of a makefile, in the order in which make looks for them.
 const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
@@ -18,16 +18,16 @@ const PYPROJECT: &str = "pyproject.toml";
 
 /// The result of the detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Detected {
+pub struct DetectedChecks {
     /// The checks, in the order in which they are to be run.
     pub checks: Vec<Check>,
     /// The checks that were left out.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedCheck>,
 }
 
 /// A check that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedCheck {
     /// The command, or the file that could not be read.
     pub command: String,
     /// Why it was left out.
@@ -38,11 +38,11 @@ pub struct Skipped {
 ///
 /// This never fails, whatever the folder contains: a file that cannot be read is skipped and reported. Links are not
 /// followed.
-pub fn detect(dir: &Dir, path: &OsStr) -> Detected {
-    let mut search = Search {
+pub fn detect(dir: &Dir, path: &OsStr) -> DetectedChecks {
+    let mut search = Detector {
         dir,
         path,
-        found: Detected::default(),
+        found: DetectedChecks::default(),
     };
     if search.has("Cargo.toml") {
         search.add("cargo", "cargo check", "Cargo.toml");
@@ -60,13 +60,13 @@ pub fn detect(dir: &Dir, path: &OsStr) -> Detected {
 }
 
 /// The state of a detection.
-struct Search<'a> {
+struct Detector<'a> {
     dir: &'a Dir,
     path: &'a OsStr,
-    found: Detected,
+    found: DetectedChecks,
 }
 
-impl Search<'_> {
+impl Detector<'_> {
     /// Returns whether there is a regular file of that name. A link is reported as skipped.
     fn has(&mut self, name: &str) -> bool {
         match self.dir.stamp(name) {
@@ -89,7 +89,8 @@ impl Search<'_> {
         if !self.has(name) {
             return None;
         }
-        let is_small = matches!(self.dir.stamp(name), Ok(Some(stamp)) if stamp.size <= LARGEST);
+        let is_small =
+            matches!(self.dir.stamp(name), Ok(Some(stamp)) if stamp.size <= LARGEST_FILE);
         if !is_small {
             self.skip(name, "it is too large to read");
             return None;
@@ -118,7 +119,7 @@ impl Search<'_> {
     }
 
     fn skip(&mut self, command: impl Into<String>, why: impl Into<String>) {
-        let skipped = Skipped {
+        let skipped = SkippedCheck {
             command: command.into(),
             why: why.into(),
         };
@@ -130,7 +131,7 @@ impl Search<'_> {
 
 /// Finds the checks of a Python project by its `pyproject.toml`. Not every Python project uses every tool, so a tool is
 /// used only if the project mentions it.
-fn search_python(search: &mut Search<'_>) {
+fn search_python(search: &mut Detector<'_>) {
     let Some(text) = search.text(PYPROJECT) else {
         return;
     };
@@ -170,7 +171,7 @@ fn mentions(value: &toml::Value, tool: &str) -> bool {
 }
 
 /// Returns whether there is a file that pytest would collect, at the top level or in a folder of tests.
-fn has_tests(search: &Search<'_>) -> bool {
+fn has_tests(search: &Detector<'_>) -> bool {
     let is_test = |name: &str| {
         name.strip_suffix(".py")
             .is_some_and(|stem| stem.starts_with("test_") || stem.ends_with("_test"))
@@ -184,7 +185,7 @@ fn has_tests(search: &Search<'_>) -> bool {
 }
 
 /// Finds a makefile with a target `test`.
-fn search_make(search: &mut Search<'_>) {
+fn search_make(search: &mut Detector<'_>) {
     let Some(file) = MAKEFILES.into_iter().find(|file| search.has(file)) else {
         return;
     };

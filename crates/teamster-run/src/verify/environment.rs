@@ -22,7 +22,7 @@ pub(super) fn is_withheld(name: &OsStr) -> bool {
 
 /// Returns the additional variables of a check. They make tools run without prompts, watch mode and colours, and
 /// make git read the objects as they are stored, which is what would land.
-pub(super) fn given() -> Vec<(OsString, OsString)> {
+pub(super) fn check_variables() -> Vec<(OsString, OsString)> {
     let mut given = vec![
         ("CI".into(), "1".into()),
         ("GIT_TERMINAL_PROMPT".into(), "0".into()),

@@ -14,21 +14,21 @@ use teamster_types::text::clean;
 use super::run::CheckPlace;
 
 /// The number of bytes from the beginning of the output that are kept.
-const FIRST: usize = 4 * 1024 * 1024;
+const KEPT_FIRST: usize = 4 * 1024 * 1024;
 /// The number of bytes from its end that are kept, less some room for the note about the omitted middle.
-const LAST: usize = 4 * 1024 * 1024 - 4 * 1024;
+const KEPT_LAST: usize = 4 * 1024 * 1024 - 4 * 1024;
 /// The number of last lines that are remembered.
 const LAST_LINES: usize = 200;
 /// The number of characters of each remembered line.
 const LAST_LINE: usize = 2_000;
 /// The number of bytes of a line that are kept, from its beginning.
-const LINE: usize = 64 * 1024;
+const LONGEST_LINE: usize = 64 * 1024;
 /// How far behind the end of a kept line the redactor looks, so that it sees a secret that crosses the cut as a whole.
 const LOOK_AHEAD: usize = 8 * 1024;
 /// The log is written, and lines are shown, in chunks of this size, and whenever the check pauses.
-const WRITE: usize = 64 * 1024;
+const WRITE_CHUNK: usize = 64 * 1024;
 /// How often the output of a check that prints all the time is shown.
-const SHOW: Duration = Duration::from_millis(50);
+const SHOW_INTERVAL: Duration = Duration::from_millis(50);
 /// The line between two runs of a check.
 const RUN_AGAIN: &str = "[it failed and is run again]";
 /// The number of attempts at the same check that have separate logs.
@@ -84,8 +84,8 @@ impl<'a> CheckOutput<'a> {
     }
 
     fn part(&mut self, stream: OutputStream, raw: &[u8]) {
-        let is_cut = raw.len() > LINE + LOOK_AHEAD;
-        let text = String::from_utf8_lossy(&raw[..raw.len().min(LINE + LOOK_AHEAD)]);
+        let is_cut = raw.len() > LONGEST_LINE + LOOK_AHEAD;
+        let text = String::from_utf8_lossy(&raw[..raw.len().min(LONGEST_LINE + LOOK_AHEAD)]);
         let redactor = &mut self.redactors[usize::from(stream == OutputStream::Error)];
         let Some(shown) = redactor.line(&text) else {
             return;
@@ -99,13 +99,13 @@ impl<'a> CheckOutput<'a> {
             }
             shown = &shown[..end];
         }
-        let shown = clean(shown, LINE);
+        let shown = clean(shown, LONGEST_LINE);
         if !self.is_repeated {
             self.waiting.push_str(&shown);
             self.waiting.push('\n');
         }
-        let is_due = self.shown_at.is_none_or(|at| at.elapsed() >= SHOW);
-        if is_due || self.waiting.len() >= WRITE {
+        let is_due = self.shown_at.is_none_or(|at| at.elapsed() >= SHOW_INTERVAL);
+        if is_due || self.waiting.len() >= WRITE_CHUNK {
             self.show();
         }
         self.keep(&shown);
@@ -230,18 +230,18 @@ impl CheckLog {
 
     fn line(&mut self, line: &str) -> Result<(), FsError> {
         let size = line.len() + 1;
-        if self.last.is_empty() && self.left_out == 0 && self.first + size <= FIRST {
+        if self.last.is_empty() && self.left_out == 0 && self.first + size <= KEPT_FIRST {
             self.first += size;
             self.waiting.push_str(line);
             self.waiting.push('\n');
-            if self.waiting.len() >= WRITE {
+            if self.waiting.len() >= WRITE_CHUNK {
                 return self.write();
             }
             return Ok(());
         }
         self.last_size += size;
         self.last.push_back(line.to_owned());
-        while self.last_size > LAST
+        while self.last_size > KEPT_LAST
             && let Some(oldest) = self.last.pop_front()
         {
             self.last_size -= oldest.len() + 1;
@@ -268,7 +268,7 @@ impl CheckLog {
         for line in std::mem::take(&mut self.last) {
             self.waiting.push_str(&line);
             self.waiting.push('\n');
-            if self.waiting.len() >= WRITE {
+            if self.waiting.len() >= WRITE_CHUNK {
                 self.write()?;
             }
         }

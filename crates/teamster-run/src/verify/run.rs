@@ -19,19 +19,19 @@ use super::output::CheckOutput;
 use teamster_journal::payload::{Check, CheckVerdict, Checked};
 
 /// How often the request to stop and the deadline are checked.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How often the descendant processes are recorded: a process that loses its parents and our launch id is known only by
 /// that.
-const NOTE: Duration = Duration::from_secs(2);
+const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(2);
 /// How long processes that a check left behind may take to end by themselves.
 const LEFT_GRACE: Duration = Duration::from_secs(1);
 /// A process that ended may have left output in a pipe. The output is complete when nothing more came for this long.
-const SILENCE: Duration = Duration::from_secs(2);
+const QUIET_PERIOD: Duration = Duration::from_secs(2);
 /// Output from processes that outlive the check is discarded after this long.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest time limit: a later deadline could not be represented.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Runs checks in one folder.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ pub struct CheckPlace<'a> {
 /// The error of a check that could not be started. It says nothing about the work.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{command}` could not be started in {folder}: {why}")]
-pub struct NotRun {
+pub struct CheckNotRun {
     /// The command.
     pub command: String,
     /// The folder in which it should have run.
@@ -94,7 +94,7 @@ impl CheckRunner<'_> {
         place: &CheckPlace<'_>,
         lines: &mut dyn FnMut(&str),
         stopped: &dyn Fn() -> bool,
-    ) -> Result<Checked, NotRun> {
+    ) -> Result<Checked, CheckNotRun> {
         let began = Instant::now();
         let mut output = CheckOutput::open(self.project, self.team, place, lines);
         let mut once = self.run(check, &mut output, stopped)?;
@@ -136,7 +136,7 @@ impl CheckRunner<'_> {
         check: &Check,
         output: &mut CheckOutput<'_>,
         stopped: &dyn Fn() -> bool,
-    ) -> Result<CheckAttempt, NotRun> {
+    ) -> Result<CheckAttempt, CheckNotRun> {
         let unset: Vec<_> = std::env::vars_os()
             .map(|(name, _)| name)
             .filter(|name| environment::is_withheld(name))
@@ -146,7 +146,7 @@ impl CheckRunner<'_> {
             program: Path::new("/bin/sh"),
             args: &args,
             folder: self.folder,
-            set: &environment::given(),
+            set: &environment::check_variables(),
             unset: &unset,
             number: self.launch,
             has_input: false,
@@ -156,7 +156,7 @@ impl CheckRunner<'_> {
             RunningChild::start(self.machine, &start, &say, |said| said).map_err(|error| {
                 // Its group was created before it.
                 ProcessTree::of_launch(self.machine, self.launch, None).forget();
-                NotRun {
+                CheckNotRun {
                     command: check.command.clone(),
                     folder: self.folder.display().to_string(),
                     why: error.to_string(),
@@ -173,10 +173,10 @@ impl CheckRunner<'_> {
             output,
             open: 2,
             cut: None,
-            deadline: Instant::now() + self.limit.min(LONGEST),
+            deadline: Instant::now() + self.limit.min(LONGEST_TIMEOUT),
         };
-        let ending = watch.accompany(stopped);
-        watch.clear_away();
+        let ending = watch.watch(stopped);
+        watch.remove_leftovers();
         let verdict = match (watch.cut, ending) {
             (Some(cut), _) => cut,
             (None, ChildExit::Code(0)) => CheckVerdict::Passed,
@@ -205,24 +205,24 @@ struct CheckWatch<'a, 'o> {
 
 impl CheckWatch<'_, '_> {
     /// Watches the check until it ends, and ends it when necessary.
-    fn accompany(&mut self, stopped: &dyn Fn() -> bool) -> ChildExit {
+    fn watch(&mut self, stopped: &dyn Fn() -> bool) -> ChildExit {
         let mut looked = Instant::now();
         let mut noted = Instant::now();
         loop {
-            match self.said.recv_timeout(LOOK) {
+            match self.said.recv_timeout(POLL_INTERVAL) {
                 Ok(ChildEvent::Ended(ending)) => return ending,
-                Ok(said) => self.hear(&said),
+                Ok(said) => self.handle(&said),
                 Err(RecvTimeoutError::Timeout) => self.output.pause(),
                 Err(RecvTimeoutError::Disconnected) => return ChildExit::Unknown,
             }
             // A check that prints all the time must not keep us from looking, but looking after every line is not
             // necessary either.
-            if looked.elapsed() < LOOK {
+            if looked.elapsed() < POLL_INTERVAL {
                 continue;
             }
             looked = Instant::now();
-            if noted.elapsed() >= NOTE {
-                self.note();
+            if noted.elapsed() >= SNAPSHOT_INTERVAL {
+                self.snapshot_processes();
                 noted = Instant::now();
             }
             if self.cut.is_none() && stopped() {
@@ -236,7 +236,7 @@ impl CheckWatch<'_, '_> {
         }
     }
 
-    fn hear(&mut self, said: &ChildEvent) {
+    fn handle(&mut self, said: &ChildEvent) {
         match said {
             ChildEvent::Line(stream, line) => self.output.line(*stream, line),
             ChildEvent::Closed(_) => self.open = self.open.saturating_sub(1),
@@ -249,13 +249,13 @@ impl CheckWatch<'_, '_> {
         self.cut = Some(why);
         self.deadline = Instant::now() + GRACE;
         // The first process that ends may leave orphans.
-        self.note();
+        self.snapshot_processes();
         self.tree.ask(Signal::TERM);
         // If the processes cannot be listed, the signal still reaches the group.
         self.running.signal(Signal::TERM);
     }
 
-    fn note(&mut self) {
+    fn snapshot_processes(&mut self) {
         for member in self.tree.members() {
             self.known.insert(member.pid, member);
         }
@@ -274,24 +274,24 @@ impl CheckWatch<'_, '_> {
     }
 
     fn kill(&mut self) -> ChildExit {
-        self.note();
+        self.snapshot_processes();
         if let Err(error) = self.tree.kill() {
             self.output.remark(error.to_string());
         }
         self.running.signal(Signal::KILL);
-        let until = Instant::now() + LAST_WORDS;
+        let until = Instant::now() + DRAIN_TIMEOUT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.said.recv_timeout(left) {
                 Ok(ChildEvent::Ended(ending)) => return ending,
-                Ok(said) => self.hear(&said),
+                Ok(said) => self.handle(&said),
                 Err(_) => return ChildExit::Unknown,
             }
         }
     }
 
     /// Ends the processes that the check left behind, and reads the remaining output.
-    fn clear_away(&mut self) {
+    fn remove_leftovers(&mut self) {
         let strays = self.strays();
         let left = self.tree.members().len() + strays.len();
         if left > 0 {
@@ -316,11 +316,11 @@ impl CheckWatch<'_, '_> {
             }
         }
         self.tree.forget();
-        let until = Instant::now() + LAST_WORDS;
+        let until = Instant::now() + DRAIN_TIMEOUT;
         while self.open > 0 {
             let left = until.saturating_duration_since(Instant::now());
-            match self.said.recv_timeout(SILENCE.min(left)) {
-                Ok(said) => self.hear(&said),
+            match self.said.recv_timeout(QUIET_PERIOD.min(left)) {
+                Ok(said) => self.handle(&said),
                 Err(_) => break,
             }
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use teamster_fs::{Dir, FolderLock, OrTrace as _, Sync, layout, remove_tree};
-use teamster_journal::payload::Nothing;
+use teamster_journal::payload::EmptyPayload;
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::TeamName;
 use teamster_types::json;
@@ -156,7 +156,7 @@ pub(super) fn delete(
     let tasks = super::read::list(&held.folders.tasks)?.tasks;
     let life = |process: &ProcessId| store.machine.life(process);
     rules::refuse_held(team, &tasks, &beats, &life, store.clock.now(), force)?;
-    let deleted = NewEvent::new(actor, EventKind::TeamDeleted(Nothing {}));
+    let deleted = NewEvent::new(actor, EventKind::TeamDeleted(EmptyPayload {}));
     staged::journal_now(store, &mut held, &[deleted])?;
     move_aside(store, team, &held)
 }

@@ -1,7 +1,7 @@
 //! Several changes of one team, applied atomically.
 
 use teamster_journal::payload::{QuestionAnswered, QuestionId};
-use teamster_journal::{EventActor, EventKind, NewEvent, QuestionFate, Questions};
+use teamster_journal::{EventActor, EventKind, NewEvent, QuestionStatus, Questions};
 use teamster_types::TaskId;
 use teamster_types::task::{Status, Task};
 use teamster_types::transitions::Edit;
@@ -96,12 +96,12 @@ fn must_be_open(tx: &mut dyn Txn, id: QuestionId) -> Result<()> {
     let Some(question) = questions.get(id) else {
         return Err(StoreError::not_found(format!("there is no question {id}")));
     };
-    match &question.fate {
-        QuestionFate::Open => Ok(()),
-        QuestionFate::Answered { by, .. } => {
+    match &question.state {
+        QuestionStatus::Open => Ok(()),
+        QuestionStatus::Answered { by, .. } => {
             Err(StoreError::conflict(format!("{by} answered {id} first")))
         }
-        QuestionFate::Expired { reason, .. } => Err(StoreError::conflict(format!(
+        QuestionStatus::Expired { reason, .. } => Err(StoreError::conflict(format!(
             "{id} no longer waits for an answer: {reason}"
         ))),
     }

@@ -1,7 +1,8 @@
 //! Tasks that wait for an answer, and changes that are committed together.
 
 use teamster_journal::payload::{
-    Addressee, Nothing, ProposedTask, QuestionAnswered, QuestionAsked, QuestionId, QuestionKind,
+    Addressee, EmptyPayload, ProposedTask, QuestionAnswered, QuestionAsked, QuestionId,
+    QuestionKind,
 };
 use teamster_journal::{EventActor, EventKind, NewEvent, Question, Questions};
 use teamster_store::{AcceptedProposal, Kind, Outgoing, PlannedTask, Recipient, TeamChanges};
@@ -101,7 +102,10 @@ pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
             extra: Object::new(),
         }],
         accept: Vec::new(),
-        record: vec![NewEvent::new("lead", EventKind::TeamRestored(Nothing {}))],
+        record: vec![NewEvent::new(
+            "lead",
+            EventKind::TeamRestored(EmptyPayload {}),
+        )],
     };
     let made = fixture.step(
         "apply",

@@ -69,9 +69,9 @@ impl AgentMail {
     }
 
     /// Returns every message that the agent has not received.
-    pub(super) fn untold(&self) -> impl Iterator<Item = &Message> {
-        let untold = self.queue.iter();
-        untold
+    pub(super) fn undelivered(&self) -> impl Iterator<Item = &Message> {
+        let undelivered = self.queue.iter();
+        undelivered
             .filter(|queued| queued.state != DeliveryState::Told)
             .map(|queued| &queued.message)
     }
@@ -84,7 +84,7 @@ impl AgentMail {
     }
 
     /// Notes that the agent has received its prompt.
-    pub(super) fn prompt_was_told(&mut self) {
+    pub(super) fn note_prompt_delivered(&mut self) {
         self.move_all(DeliveryState::InPrompt, DeliveryState::Told);
     }
 
@@ -94,12 +94,12 @@ impl AgentMail {
     }
 
     /// Notes that the client accepted the messages that were written to it.
-    pub(super) fn client_took(&mut self) {
+    pub(super) fn note_accepted(&mut self) {
         self.move_all(DeliveryState::WithClient, DeliveryState::Told);
     }
 
     /// Notes that the client rejected the messages that were written to it.
-    pub(super) fn client_refused(&mut self) {
+    pub(super) fn note_rejected(&mut self) {
         self.move_all(DeliveryState::WithClient, DeliveryState::Waiting);
     }
 
@@ -114,7 +114,7 @@ impl AgentMail {
     }
 
     /// Notes that the program read its inbox file.
-    pub(super) fn inbox_file_was_read(&mut self) {
+    pub(super) fn note_inbox_file_read(&mut self) {
         self.move_all(DeliveryState::InInboxFile, DeliveryState::Told);
     }
 
@@ -140,7 +140,7 @@ impl AgentMail {
     }
 
     /// Notes that the agent received these messages in a tool reply.
-    pub(super) fn tool_told(&mut self, messages: &[Message]) {
+    pub(super) fn note_delivered_by_tool(&mut self, messages: &[Message]) {
         self.set_state(messages, DeliveryState::Told);
     }
 
@@ -156,14 +156,14 @@ impl AgentMail {
     }
 
     /// Returns the id of the last message before the first undelivered one, for the store's cursor.
-    pub(super) fn told_up_to(&self) -> Option<&str> {
+    pub(super) fn delivered_up_to(&self) -> Option<&str> {
         let told = self.queue.iter();
         let told = told.take_while(|queued| queued.state == DeliveryState::Told);
         told.last().map(|queued| queued.message.id())
     }
 
     /// Removes delivered messages once the store's cursor has passed them.
-    pub(super) fn forget_told(&mut self) {
+    pub(super) fn remove_delivered(&mut self) {
         let told = self.queue.iter();
         let count = told
             .take_while(|queued| queued.state == DeliveryState::Told)
@@ -230,11 +230,11 @@ mod tests {
         assert_eq!(ids(&mail.put_into_prompt(LIMIT)), ["m0", "m1"]);
         mail.add(&message(2));
         mail.end_attempt();
-        assert_eq!(mail.told_up_to(), None);
+        assert_eq!(mail.delivered_up_to(), None);
         assert_eq!(ids(&mail.put_into_prompt(LIMIT)), ["m0", "m1", "m2"]);
-        mail.prompt_was_told();
-        assert_eq!(mail.told_up_to(), Some("m2"));
-        mail.forget_told();
+        mail.note_prompt_delivered();
+        assert_eq!(mail.delivered_up_to(), Some("m2"));
+        mail.remove_delivered();
         assert!(mail.is_empty());
     }
 
@@ -242,14 +242,14 @@ mod tests {
     fn what_was_refused_or_left_unread_waits_for_the_next_prompt() {
         let mut mail = mail(3);
         mail.hand_to_client(&[message(0)]);
-        mail.client_refused();
+        mail.note_rejected();
         assert_eq!(ids(&mail.waiting(LIMIT)), ["m0", "m1", "m2"]);
         mail.hand_to_client(&[message(0)]);
-        mail.client_took();
+        mail.note_accepted();
         mail.put_into_inbox_file(&[message(1)]);
         assert!(mail.is_inbox_file_unread());
         mail.end_attempt();
-        assert_eq!(mail.told_up_to(), Some("m0"));
+        assert_eq!(mail.delivered_up_to(), Some("m0"));
         assert_eq!(ids(&mail.put_into_prompt(LIMIT)), ["m1", "m2"]);
     }
 
@@ -259,13 +259,13 @@ mod tests {
         mail.put_into_inbox_file(&[message(0)]);
         let unread = mail.unread(LIMIT);
         assert_eq!(ids(&unread), ["m0", "m1"]);
-        mail.tool_told(&unread);
+        mail.note_delivered_by_tool(&unread);
         assert!(mail.unread(LIMIT).is_empty() && !mail.is_inbox_file_unread());
         mail.add(&message(2));
         mail.hand_to_client(&[message(2)]);
         mail.add(&message(3));
         assert!(mail.unread(LIMIT).is_empty());
-        mail.client_took();
+        mail.note_accepted();
         assert_eq!(ids(&mail.unread(LIMIT)), ["m3"]);
     }
 
@@ -361,7 +361,7 @@ mod tests {
                 Step::AgentStarts if self.is_attempt && !self.is_started => {
                     self.is_started = true;
                     self.hear(&self.prompt.clone());
-                    self.mail.prompt_was_told();
+                    self.mail.note_prompt_delivered();
                 }
                 // A client accepts messages in only one way.
                 Step::HandedToClient
@@ -378,10 +378,10 @@ mod tests {
                 }
                 Step::ClientRefuses if !self.is_taken => {
                     self.with_client.clear();
-                    self.mail.client_refused();
+                    self.mail.note_rejected();
                 }
                 Step::ReceiptIsSeen if self.is_taken => {
-                    self.mail.client_took();
+                    self.mail.note_accepted();
                     self.is_taken = false;
                     self.with_client.clear();
                 }
@@ -394,12 +394,12 @@ mod tests {
                 Step::ProgramReads | Step::FileIsLookedAt if self.mail.is_inbox_file_unread() => {
                     let file = std::mem::take(&mut self.file);
                     self.hear(&file);
-                    self.mail.inbox_file_was_read();
+                    self.mail.note_inbox_file_read();
                 }
                 Step::ToolAnswers if is_at_work => {
                     let unread = self.mail.unread(LIMIT);
                     self.hear(&unread);
-                    self.mail.tool_told(&unread);
+                    self.mail.note_delivered_by_tool(&unread);
                     // A program that reads its mail with a tool does not read its file.
                     self.file.clear();
                 }
@@ -408,14 +408,14 @@ mod tests {
                     self.mail.end_attempt();
                 }
                 Step::Acknowledged => {
-                    if let Some(last) = self.mail.told_up_to() {
+                    if let Some(last) = self.mail.delivered_up_to() {
                         let number: usize = last[1..].parse().unwrap();
                         self.cursor = number + 1;
-                        self.mail.forget_told();
+                        self.mail.remove_delivered();
                     }
                 }
                 Step::BridgeIsKilled => {
-                    let told = self.mail.told_up_to().is_some();
+                    let told = self.mail.delivered_up_to().is_some();
                     self.is_doubtful |= told
                         || self
                             .mail

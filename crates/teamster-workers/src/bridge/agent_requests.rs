@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use teamster_agents::QuestionReply;
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::{Addressee, QuestionExpired, QuestionId};
-use teamster_journal::{EventActor, EventKind, QuestionFate, Questions};
+use teamster_journal::{EventActor, EventKind, QuestionStatus, Questions};
 use teamster_store::Read;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
@@ -29,7 +29,7 @@ use crate::tools::quota::Quota;
 use crate::tools::{AskArguments, ToolFailure, WorkerCall};
 
 /// The number of events before the first read that are searched for open questions.
-const LOOKED_THROUGH: usize = 20_000;
+const SEARCHED_EVENTS: usize = 20_000;
 /// The most events that are read at once.
 const PAGE: usize = 500;
 /// The most characters of mail that come with one reply.
@@ -38,7 +38,8 @@ const MAIL_IN_REPLY: usize = 50_000;
 const SHOWN_QUESTION: usize = 400;
 
 /// The advice to an agent whose question was not answered.
-const DECIDE: &str = "Decide by yourself, and say at the end of the task what you assumed.";
+const UNANSWERED_ADVICE: &str =
+    "Decide by yourself, and say at the end of the task what you assumed.";
 
 /// The questions of the team, followed in the journal from their first use.
 #[derive(Debug, Default)]
@@ -53,7 +54,7 @@ impl FollowedQuestions {
         loop {
             let page = match self.seen {
                 Some(seen) => read.events(team, seen + 1, PAGE)?,
-                None => read.last_events(team, LOOKED_THROUGH)?,
+                None => read.last_events(team, SEARCHED_EVENTS)?,
             };
             let is_first = self.seen.is_none();
             for event in &page.events {
@@ -98,7 +99,7 @@ pub(super) struct ClientReply {
 
 /// Mail that is on its way to the agent with a reply.
 #[derive(Debug)]
-struct MailOnItsWay {
+struct MailInFlight {
     /// The number of the request that is replied to.
     number: u64,
     /// The messages.
@@ -125,7 +126,7 @@ pub(super) struct AgentRequests {
     /// Proposals that are not decided yet.
     proposals: Vec<QuestionId>,
     settled: Vec<SettledProposal>,
-    on_its_way: Option<MailOnItsWay>,
+    on_its_way: Option<MailInFlight>,
     /// Replies that are not passed to the client yet.
     client_replies: Vec<ClientReply>,
 }
@@ -151,7 +152,7 @@ impl AgentRequests {
     }
 
     /// Returns whether mail is on its way to the agent with a reply.
-    pub(super) fn has_mail_on_its_way(&self) -> bool {
+    pub(super) fn has_mail_in_flight(&self) -> bool {
         self.on_its_way.is_some()
     }
 
@@ -240,7 +241,7 @@ impl AgentRequests {
                 reporter.say(&format!("a question of the client is not asked: {failure}"));
                 self.client_replies.push(ClientReply {
                     request: request.to_owned(),
-                    reply: QuestionReply::Unanswered(format!("{failure}. {DECIDE}")),
+                    reply: QuestionReply::Unanswered(format!("{failure}. {UNANSWERED_ADVICE}")),
                 });
             }
         }
@@ -323,7 +324,7 @@ impl AgentRequests {
         let messages = mailbox.unread(MAIL_IN_REPLY);
         let unread = messages.iter().map(Message::as_object).cloned().collect();
         if !messages.is_empty() {
-            self.on_its_way = Some(MailOnItsWay {
+            self.on_its_way = Some(MailInFlight {
                 number: request.number,
                 messages,
             });
@@ -340,7 +341,7 @@ impl AgentRequests {
         mailbox: &mut WorkerMailbox,
     ) -> Vec<MailRequest> {
         match self.on_its_way.take_if(|mail| mail.number == number) {
-            Some(mail) if is_written => mailbox.tool_told(reporter, &mail.messages),
+            Some(mail) if is_written => mailbox.note_delivered_by_tool(reporter, &mail.messages),
             _ => Vec::new(),
         }
     }
@@ -364,7 +365,7 @@ impl AgentRequests {
     }
 
     /// Passes answers that were recorded since the last call to the agent.
-    pub(super) fn hear_answers(&mut self, reporter: &mut Reporter, mailbox: &WorkerMailbox) {
+    pub(super) fn forward_answers(&mut self, reporter: &mut Reporter, mailbox: &WorkerMailbox) {
         if self.pending.is_empty() && self.proposals.is_empty() {
             return;
         }
@@ -374,25 +375,25 @@ impl AgentRequests {
             return;
         }
         for pending in std::mem::take(&mut self.pending) {
-            match self.fate_of(pending.id) {
+            match self.outcome_of(pending.id) {
                 Some(fate) => {
                     reporter.say(&format!("{} is over", pending.id));
-                    self.tell(pending, &fate, mailbox);
+                    self.pass_outcome(pending, &fate, mailbox);
                 }
                 None => self.pending.push(pending),
             }
         }
         let questions = &self.followed.questions;
         self.proposals.retain(|id| {
-            let fate = questions.get(*id).map(|question| &question.fate);
-            if let Some(QuestionFate::Answered { by, answer, .. }) = fate {
+            let fate = questions.get(*id).map(|question| &question.state);
+            if let Some(QuestionStatus::Answered { by, answer, .. }) = fate {
                 self.settled.push(SettledProposal {
                     id: *id,
                     by: by.clone(),
                     answer: answer.clone(),
                 });
             }
-            fate == Some(&QuestionFate::Open)
+            fate == Some(&QuestionStatus::Open)
         });
     }
 
@@ -415,9 +416,9 @@ impl AgentRequests {
             let caught_up = self.followed.catch_up(reporter.store(), reporter.team());
             caught_up.or_trace("read the answer to a question");
             let fate = self
-                .fate_of(pending.id)
+                .outcome_of(pending.id)
                 .unwrap_or(QuestionOutcome::Unanswered(reason.to_string()));
-            self.tell(pending, &fate, mailbox);
+            self.pass_outcome(pending, &fate, mailbox);
         }
     }
 
@@ -435,7 +436,7 @@ impl AgentRequests {
     }
 
     /// Passes the outcome of a question to its waiter.
-    fn tell(
+    fn pass_outcome(
         &mut self,
         pending: PendingQuestion,
         outcome: &QuestionOutcome,
@@ -453,14 +454,14 @@ impl AgentRequests {
     }
 
     /// Returns the outcome of a question, or `None` while it is open.
-    fn fate_of(&self, id: QuestionId) -> Option<QuestionOutcome> {
-        match &self.followed.questions.get(id)?.fate {
-            QuestionFate::Open => None,
-            QuestionFate::Answered { by, answer, .. } => Some(QuestionOutcome::Answered {
+    fn outcome_of(&self, id: QuestionId) -> Option<QuestionOutcome> {
+        match &self.followed.questions.get(id)?.state {
+            QuestionStatus::Open => None,
+            QuestionStatus::Answered { by, answer, .. } => Some(QuestionOutcome::Answered {
                 by: by.clone(),
                 answer: answer.clone(),
             }),
-            QuestionFate::Expired { reason, .. } => {
+            QuestionStatus::Expired { reason, .. } => {
                 Some(QuestionOutcome::Unanswered(reason.to_string()))
             }
         }
@@ -490,7 +491,7 @@ impl QuestionOutcome {
                 "question": id,
                 "answer": null,
                 "reason": reason,
-                "note": format!("There is no answer. {DECIDE}"),
+                "note": format!("There is no answer. {UNANSWERED_ADVICE}"),
             }),
         }
     }
@@ -508,9 +509,9 @@ impl QuestionOutcome {
                     }
                 })
             }
-            Self::Unanswered(reason) => {
-                QuestionReply::Unanswered(format!("There is no answer: {reason}. {DECIDE}"))
-            }
+            Self::Unanswered(reason) => QuestionReply::Unanswered(format!(
+                "There is no answer: {reason}. {UNANSWERED_ADVICE}"
+            )),
         }
     }
 }

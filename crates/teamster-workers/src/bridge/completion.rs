@@ -20,13 +20,13 @@ use crate::task_report::{ReportStatus, TaskReport};
 use crate::workplace::{KeepAs, KeptWork, Workplace};
 
 /// The longest reason that goes into a task and a message, in characters.
-pub(super) const REASON: usize = 4_000;
+pub(super) const LONGEST_REASON: usize = 4_000;
 /// The most changed files that are named in a result.
 const NAMED_FILES: usize = 200;
 
 /// How the agent's work on a task ended.
 #[derive(Debug)]
-pub(super) enum AgentPart {
+pub(super) enum WorkOutcome {
     /// The agent ran until it ended.
     Ran(Box<AttemptEnd>),
     /// The agent never showed that it was running, for this reason; empty when the worker is to stop.
@@ -65,20 +65,20 @@ pub(super) enum ReleaseCause {
 
 impl TaskResolution {
     /// Decides what the end of the agent means for its task.
-    pub(super) fn of(part: &AgentPart) -> Self {
+    pub(super) fn of(part: &WorkOutcome) -> Self {
         match part {
-            AgentPart::Ran(end) => Self::of_attempt(end),
-            AgentPart::NoLaunch(why) if why.is_empty() => Self::stopping(),
-            AgentPart::NoLaunch(why) => Self::Released {
+            WorkOutcome::Ran(end) => Self::of_attempt(end),
+            WorkOutcome::NoLaunch(why) if why.is_empty() => Self::stopping(),
+            WorkOutcome::NoLaunch(why) => Self::Released {
                 why: format!("the agent did not start: {why}"),
                 cause: ReleaseCause::Worker,
             },
-            AgentPart::NoWorkplace(why) => Self::Released {
+            WorkOutcome::NoWorkplace(why) => Self::Released {
                 why: why.clone(),
                 cause: ReleaseCause::Worker,
             },
-            AgentPart::NoFoundation(why) => Self::Blocked(why.clone()),
-            AgentPart::Lost(why) => Self::Lost(why.clone()),
+            WorkOutcome::NoFoundation(why) => Self::Blocked(why.clone()),
+            WorkOutcome::Lost(why) => Self::Lost(why.clone()),
         }
     }
 
@@ -100,8 +100,8 @@ impl TaskResolution {
             }
             AgentVerdict::Interrupted => Self::stopping(),
             // A worker that is not stopping would have waited for its provider and continued.
-            AgentVerdict::Paused { trouble, reason } => Self::Released {
-                why: format!("{}: {reason}; the worker is stopping", trouble.words()),
+            AgentVerdict::Paused { class, reason } => Self::Released {
+                why: format!("{}: {reason}; the worker is stopping", class.words()),
                 cause: ReleaseCause::Stopping,
             },
             AgentVerdict::SessionGone { reason } => Self::Released {
@@ -110,11 +110,11 @@ impl TaskResolution {
             },
             AgentVerdict::Failed { reason } if !end.outcome.started => {
                 let reason = format!("{reason}: {}", end.describe_failed_launch());
-                Self::Failed(shown(&reason, REASON))
+                Self::Failed(shown(&reason, LONGEST_REASON))
             }
             AgentVerdict::Failed { reason } => match &end.cause {
                 Some(StopCause::Requested) => Self::stopping(),
-                _ => Self::Failed(shown(reason, REASON)),
+                _ => Self::Failed(shown(reason, LONGEST_REASON)),
             },
         }
     }
@@ -176,7 +176,7 @@ impl<'a> Completion<'a> {
                     TaskResolution::Completed(_) | TaskResolution::Blocked(_)
                 ) {
                     let why = format!("it changed what no worker may commit: {told}");
-                    resolution = TaskResolution::Failed(shown(&why, REASON));
+                    resolution = TaskResolution::Failed(shown(&why, LONGEST_REASON));
                 }
             }
             Err(error) if resolution.is_completed() => {
@@ -297,7 +297,7 @@ impl<'a> Completion<'a> {
         workplace: &mut dyn Workplace,
     ) {
         if error.kind == Kind::Conflict && self.resolution.is_completed() {
-            match workplace.take_back(&self.claimed.task, self.claimed.fence) {
+            match workplace.revert_result(&self.claimed.task, self.claimed.fence) {
                 Ok(name) => self.kept.name = name,
                 Err(error) => reporter.say(&error.to_string()),
             }
@@ -333,12 +333,12 @@ pub(super) fn lost_claim(reporter: &Reporter, claimed: &Claimed) -> Option<Strin
 /// Returns the paths that were changed outside of the task's reservation.
 fn check_changes(workplace: &dyn Workplace, task: &Task) -> Result<Vec<String>, String> {
     let changes = workplace.changes().map_err(|error| error.to_string())?;
-    Ok(outside(&changes, &task.paths()))
+    Ok(outside_reservation(&changes, &task.paths()))
 }
 
 /// Returns those of `changes` that lie outside of the paths that the task reserved; a task without reservations may change
 /// any file.
-fn outside(changes: &[PathBuf], reserved: &[String]) -> Vec<String> {
+fn outside_reservation(changes: &[PathBuf], reserved: &[String]) -> Vec<String> {
     if reserved.is_empty() {
         return Vec::new();
     }
@@ -381,12 +381,12 @@ fn keep(
 
 #[cfg(test)]
 mod tests {
-    use teamster_agents::{AgentOutcome, AgentSpending, Exit, Trouble};
+    use teamster_agents::{AgentOutcome, AgentSpending, ErrorClass, Exit};
 
     use super::*;
 
-    fn ended(verdict: AgentVerdict, cause: Option<StopCause>) -> AgentPart {
-        AgentPart::Ran(Box::new(AttemptEnd {
+    fn ended(verdict: AgentVerdict, cause: Option<StopCause>) -> WorkOutcome {
+        WorkOutcome::Ran(Box::new(AttemptEnd {
             outcome: AgentOutcome {
                 verdict,
                 started: true,
@@ -399,7 +399,7 @@ mod tests {
             exit: Exit::Code(1),
             last_lines: Vec::new(),
             leftover: 0,
-            was_seen: true,
+            has_shown_life: true,
         }))
     }
 
@@ -461,7 +461,7 @@ mod tests {
     #[test]
     fn worker_that_is_to_stop_while_its_provider_is_limited_gives_its_task_back() {
         let paused = AgentVerdict::Paused {
-            trouble: Trouble::RateLimit,
+            class: ErrorClass::RateLimit,
             reason: "429".to_owned(),
         };
         assert_eq!(
@@ -476,7 +476,10 @@ mod tests {
     #[test]
     fn change_outside_of_the_reservation_is_named() {
         let changes = [PathBuf::from("src/a.rs"), PathBuf::from("docs/b.md")];
-        assert_eq!(outside(&changes, &["src/**".to_owned()]), ["docs/b.md"]);
-        assert!(outside(&changes, &[]).is_empty());
+        assert_eq!(
+            outside_reservation(&changes, &["src/**".to_owned()]),
+            ["docs/b.md"]
+        );
+        assert!(outside_reservation(&changes, &[]).is_empty());
     }
 }

@@ -24,7 +24,7 @@ use crate::limits::WorkerLimits;
 /// After this long without activity in the team, a worker without a task polls half as often: each poll wakes a process,
 /// and a hundred workers may be waiting. Changes by other programs are still noticed within two seconds, however busy the
 /// machine is.
-const QUIET: Duration = Duration::from_secs(5);
+const QUIET_AFTER: Duration = Duration::from_secs(5);
 
 /// The facts that the heartbeat reports, and whether the thread is to end.
 #[derive(Debug)]
@@ -242,7 +242,7 @@ impl HeartbeatLoop {
             self.tell_lead_if_due();
             if last_looked.elapsed() >= look / 2 {
                 last_looked = Instant::now();
-                self.look();
+                self.poll();
             }
             let task = holding.as_ref().map(|(task, _)| task.clone());
             if task != held {
@@ -261,7 +261,7 @@ impl HeartbeatLoop {
     /// Returns the current poll interval.
     fn pace(&self, has_task: bool) -> Duration {
         let times = match self.stirred.elapsed() {
-            quiet if has_task || quiet < QUIET => 1,
+            quiet if has_task || quiet < QUIET_AFTER => 1,
             _ => 2,
         };
         self.limits.look * times
@@ -341,10 +341,10 @@ impl HeartbeatLoop {
     /// Polls for signals and for changes of the team. If they cannot be read now, the next poll tries again.
     ///
     /// Another program's signal is only a file, so it is looked for even when the journal has no new event.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let heard = match self.listener.hear() {
             Ok(heard) => heard,
-            Err(error) if error.kind == Kind::NotFound => return self.tell(BridgeEvent::TeamGone),
+            Err(error) if error.kind == Kind::NotFound => return self.send(BridgeEvent::TeamGone),
             Err(error) => {
                 tracing::debug!("cannot look for news: {error}");
                 return;
@@ -355,17 +355,17 @@ impl HeartbeatLoop {
             if !self.asked.contains(&known) {
                 self.asked.push(known);
                 self.stirred = Instant::now();
-                self.tell(BridgeEvent::StopRequested(signal));
+                self.send(BridgeEvent::StopRequested(signal));
             }
         }
         if heard.wants_logs {
-            self.tell(BridgeEvent::LogsWanted);
+            self.send(BridgeEvent::LogsWanted);
         }
         if heard.pulse != self.pulse {
             let has_mail = heard.pulse.mail != self.pulse.mail;
             self.pulse = heard.pulse;
             self.stirred = Instant::now();
-            self.tell(BridgeEvent::TeamChanged { has_mail });
+            self.send(BridgeEvent::TeamChanged { has_mail });
         }
     }
 
@@ -374,7 +374,7 @@ impl HeartbeatLoop {
         match self.store.renew(&self.identity.team, task, token, None) {
             Ok(_) => true,
             Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {
-                self.tell(BridgeEvent::ClaimLost(task.clone(), error.message));
+                self.send(BridgeEvent::ClaimLost(task.clone(), error.message));
                 true
             }
             Err(error) => {
@@ -384,7 +384,7 @@ impl HeartbeatLoop {
         }
     }
 
-    fn tell(&self, event: BridgeEvent) {
+    fn send(&self, event: BridgeEvent) {
         let _ = self.events.send(event);
     }
 }

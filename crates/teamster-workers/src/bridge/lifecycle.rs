@@ -1,4 +1,4 @@
-//! Whether a worker continues: stop requests, pauses, quarantine, the wait for work, and the heartbeat that shows it.
+//! Whether a worker continues: stop requests, quarantine, the wait for work, and the heartbeat that shows it.
 //!
 //! ```text
 //! polling ──claim──▶ executing ──completed──▶ polling
@@ -17,16 +17,16 @@ use teamster_fs::proc::Machine;
 use teamster_journal::EventKind;
 use teamster_journal::payload::WorkerQuarantined;
 use teamster_store::{Signal, Store};
+use teamster_types::TaskId;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::{ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Token;
 use teamster_types::text::shown;
-use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
-use super::completion::{REASON, ReleaseCause, TaskResolution};
+use super::completion::{LONGEST_REASON, ReleaseCause, TaskResolution};
 use super::heartbeat::HeartbeatThread;
 use super::reporter::Reporter;
 use crate::limits::WorkerLimits;
@@ -35,13 +35,9 @@ use crate::reclaim;
 /// The shortest time between a claim that found nothing and the next one, however many events arrive.
 const CLAIM_PAUSE: Duration = Duration::from_millis(300);
 /// The poll interval for tasks that wait for a time instead of an event, such as a back-off or a better worker's turn.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// How often a wait re-reads the clock, because the monotonic clock may stop while the machine sleeps.
-const LOOK_AT_CLOCK: Duration = Duration::from_secs(30);
-/// The longest random delay after a moment that several workers wait for.
-const LONGEST_JITTER: Duration = Duration::from_secs(30);
+const TASK_POLL: Duration = Duration::from_secs(5);
 /// One worker of each group of this size looks for tasks that appear without an event.
-const WORKERS_PER_LOOK: usize = 4;
+const WORKERS_PER_CHECK: usize = 4;
 /// The most turns among which the workers of a large team are spread.
 const MOST_TURNS: usize = 24;
 
@@ -64,7 +60,7 @@ impl Quarantine {
         );
         reporter.say(&text);
         let mut extra = Object::new();
-        extra.insert("error".into(), json!(shown(&why, REASON)));
+        extra.insert("error".into(), json!(shown(&why, LONGEST_REASON)));
         reporter.send_to_lead("error", &text, extra);
         let evidence = [Phrase::new(PhraseCode::ErrorsInARow, [("count", &errors)])];
         let event = reporter.event(EventKind::WorkerQuarantined(WorkerQuarantined {
@@ -73,39 +69,27 @@ impl Quarantine {
             evidence: Phrase::texts(&evidence),
             evidence_codes: Phrase::keys(&evidence).into(),
             errors,
-            reason: shown(&why, REASON),
+            reason: shown(&why, LONGEST_REASON),
         }));
         reporter.record(event);
     }
 }
 
-/// Counts consecutive failures, and decides how long a worker waits and when it stops taking tasks.
+/// Counts consecutive failures, and decides when a worker stops taking tasks.
 #[derive(Debug)]
 struct FailureCounter {
     limits: WorkerLimits,
     /// Failures in a row.
     errors: u32,
-    /// Failures of the service in a row.
-    troubles: u32,
 }
 
 impl FailureCounter {
     fn new(limits: WorkerLimits) -> Self {
-        Self {
-            limits,
-            errors: 0,
-            troubles: 0,
-        }
+        Self { limits, errors: 0 }
     }
 
     fn is_quarantined(&self) -> bool {
         self.errors >= self.limits.quarantine_errors
-    }
-
-    /// Counts a failure of the service, and returns how long to wait if its end is unknown.
-    fn count_trouble(&mut self) -> Duration {
-        self.troubles += 1;
-        self.limits.pause_after(self.troubles)
     }
 
     /// Counts the end of a task, and returns a quarantine when the worker must stop taking tasks.
@@ -113,7 +97,6 @@ impl FailureCounter {
         match resolution {
             TaskResolution::Completed(_) => {
                 self.errors = 0;
-                self.troubles = 0;
                 None
             }
             TaskResolution::Failed(why)
@@ -143,8 +126,6 @@ pub(super) struct Lifecycle {
     stop: Option<Signal>,
     team_is_gone: bool,
     failures: FailureCounter,
-    /// The provider limit that the worker waits for, and its end by the monotonic clock.
-    limit: Option<(ProviderLimit, Instant)>,
     /// Whether the lead was told that the worker is idle.
     reported_idle: bool,
 }
@@ -157,13 +138,12 @@ impl Lifecycle {
             stop: None,
             team_is_gone: false,
             failures: FailureCounter::new(limits),
-            limit: None,
             reported_idle: false,
         }
     }
 
     /// Shows the worker's status in its heartbeat.
-    pub(super) fn show(&self, status: WorkerStatus) {
+    pub(super) fn set_status(&self, status: WorkerStatus) {
         self.heartbeat.set_status(status);
     }
 
@@ -211,51 +191,14 @@ impl Lifecycle {
         self.is_stopping() || self.team_is_gone
     }
 
-    /// Returns whether the worker may claim a task now.
+    /// Returns whether the worker may claim tasks: it is not quarantined.
     pub(super) fn may_work(&self) -> bool {
-        !self.failures.is_quarantined() && self.limit.is_none()
+        !self.failures.is_quarantined()
     }
 
-    /// Counts a failure of the service, and returns when the worker tries again. `resets_at` is when the client says that the
-    /// limit ends; a random delay is added to it, so that workers that wait for the same moment do not all start at once.
-    pub(super) fn count_trouble(&mut self, now: Time, resets_at: Option<Time>) -> Time {
-        let pause = self.failures.count_trouble();
-        match resets_at.filter(|resets_at| *resets_at > now) {
-            Some(resets_at) => resets_at.after(jitter(resets_at.since(now))),
-            None => now.after(pause),
-        }
-    }
-
-    /// Waits for a limit, and shows it, unless a known limit ends later. Returns whether it did.
-    pub(super) fn wait_for(&mut self, limit: ProviderLimit, now: Time) -> bool {
-        let known = self.limit.as_ref();
-        let is_longer = known.is_none_or(|(known, _)| known.until < limit.until);
-        if is_longer {
-            let end = Instant::now() + limit.until.since(now);
-            self.heartbeat.set_limit(Some(limit.clone()));
-            self.limit = Some((limit, end));
-        }
-        is_longer
-    }
-
-    /// Returns how long the worker still waits for its provider, at most until the clock must be read again, or `None` when it
-    /// does not wait.
-    pub(super) fn limited_for(&self, now: Time) -> Option<Duration> {
-        let (limit, end) = self.limit.as_ref()?;
-        let left = end.saturating_duration_since(Instant::now());
-        Some(limit.until.since(now).min(left).min(LOOK_AT_CLOCK))
-    }
-
-    /// Ends the wait for a limit that has passed; returns whether there was one.
-    pub(super) fn end_limit(&mut self, now: Time) -> bool {
-        let is_due = |(limit, end): &mut (ProviderLimit, Instant)| {
-            limit.until <= now || *end <= Instant::now()
-        };
-        let is_over = self.limit.take_if(is_due).is_some();
-        if is_over {
-            self.heartbeat.set_limit(None);
-        }
-        is_over
+    /// Shows the provider limit that the worker waits for in its heartbeat, or that it waits for none.
+    pub(super) fn show_limit(&self, limit: Option<ProviderLimit>) {
+        self.heartbeat.set_limit(limit);
     }
 
     /// Notes that the worker holds a task, whose lease is renewed from now on.
@@ -267,7 +210,7 @@ impl Lifecycle {
     /// Notes that the worker no longer holds a task.
     pub(super) fn end_task(&self) {
         self.heartbeat.end_task(self.failures.errors);
-        self.show(if self.failures.is_quarantined() {
+        self.set_status(if self.failures.is_quarantined() {
             WorkerStatus::Quarantined
         } else {
             WorkerStatus::Polling
@@ -280,7 +223,7 @@ impl Lifecycle {
     }
 
     /// Counts failures in a row, and returns a quarantine when the worker must stop taking tasks.
-    pub(super) fn account_for(&mut self, resolution: &TaskResolution) -> Option<Quarantine> {
+    pub(super) fn count_resolution(&mut self, resolution: &TaskResolution) -> Option<Quarantine> {
         self.failures.count(resolution)
     }
 
@@ -290,21 +233,14 @@ impl Lifecycle {
         if was_quarantined {
             self.failures.errors = 0;
             self.heartbeat.end_task(0);
-            self.show(WorkerStatus::Polling);
+            self.set_status(WorkerStatus::Polling);
         }
         was_quarantined
     }
 
     /// Returns whether to tell the lead that the worker is idle: once until the next task.
-    pub(super) fn report_idle(&mut self) -> bool {
+    pub(super) fn take_idle_report(&mut self) -> bool {
         !std::mem::replace(&mut self.reported_idle, true)
-    }
-
-    /// Returns when an idle worker looks for work again: when its provider limit ends, or when its wait is over.
-    pub(super) fn wake_at(&self, wait: &IdleWait, now: Time) -> Instant {
-        let limited = self.limited_for(now);
-        let limited = limited.map(|limited| Instant::now() + limited);
-        limited.map_or(wait.look_at, |limited| limited.min(wait.look_at))
     }
 
     /// Takes the stop request that the worker answers when it leaves.
@@ -316,13 +252,6 @@ impl Lifecycle {
     pub(super) fn end_heartbeat(self) -> teamster_store::Result<()> {
         self.heartbeat.stop()
     }
-}
-
-/// Returns a random delay for a worker that has waited this long: at most a tenth of the wait, and at most 30 seconds.
-fn jitter(wait: Duration) -> Duration {
-    let longest = (wait / 10).min(LONGEST_JITTER);
-    let random = u32::from_str_radix(teamster_fs::random_hex().get(..4).unwrap_or_default(), 16);
-    longest.saturating_mul(random.unwrap_or(0)) / 0x1_0000
 }
 
 /// The outlook of an idle worker.
@@ -339,7 +268,7 @@ pub(super) enum WorkOutlook {
 
 impl WorkOutlook {
     /// Checks for tasks that become available without an event. Tasks of dead workers are requeued.
-    pub(super) fn look(reporter: &mut Reporter, machine: &Machine) -> Self {
+    pub(super) fn check(reporter: &mut Reporter, machine: &Machine) -> Self {
         let (store, team) = (reporter.store(), reporter.team());
         let left = store.work_left(team);
         let Some(left) = left.ok_or_trace("count the tasks of the team") else {
@@ -362,7 +291,7 @@ impl WorkOutlook {
         }
         match (left.pending, left.in_progress) {
             (0, 0) => {
-                let turns = turns(reporter);
+                let turns = poll_turns(reporter);
                 Self::AllDone {
                     turn: machine.me().pid % turns + 1,
                     turns,
@@ -375,10 +304,10 @@ impl WorkOutlook {
 }
 
 /// Returns the number of turns among which the workers of a team are spread when they poll for work without an event.
-fn turns(reporter: &Reporter) -> u32 {
+fn poll_turns(reporter: &Reporter) -> u32 {
     let team = reporter.store().team(reporter.team());
     let members = team.map_or(0, |team| team.members().len());
-    u32::try_from((members / WORKERS_PER_LOOK).clamp(1, MOST_TURNS)).unwrap_or(1)
+    u32::try_from((members / WORKERS_PER_CHECK).clamp(1, MOST_TURNS)).unwrap_or(1)
 }
 
 /// The wait of an idle worker.
@@ -395,9 +324,15 @@ impl IdleWait {
     pub(super) fn new(claimed: Option<Instant>, now: Instant) -> Self {
         Self {
             claim_at: claimed.map(|claimed| claimed + CLAIM_PAUSE),
-            look_at: now + ASK_AGAIN,
+            look_at: now + TASK_POLL,
             had_its_turn: false,
         }
+    }
+
+    /// Returns when to look for work again; `limited` is how long the worker waits for its provider, if it does.
+    pub(super) fn wake_at(&self, limited: Option<Duration>) -> Instant {
+        let limited = limited.map(|limited| Instant::now() + limited);
+        limited.map_or(self.look_at, |limited| limited.min(self.look_at))
     }
 
     /// Returns how long to wait before a claim when an event announces work.
@@ -408,7 +343,7 @@ impl IdleWait {
     }
 
     /// Continues the wait after a check that found no work.
-    pub(super) fn look_again(&mut self, outlook: WorkOutlook, now: Instant) {
+    pub(super) fn extend(&mut self, outlook: WorkOutlook, now: Instant) {
         let times = match outlook {
             WorkOutlook::AllDone { turn, turns } => {
                 let is_first = !std::mem::replace(&mut self.had_its_turn, true);
@@ -416,7 +351,7 @@ impl IdleWait {
             }
             WorkOutlook::Now | WorkOutlook::Later => 1,
         };
-        self.look_at = now + ASK_AGAIN * times;
+        self.look_at = now + TASK_POLL * times;
     }
 }
 
@@ -458,12 +393,12 @@ mod tests {
         let start = Instant::now();
         let mut wait = IdleWait::new(None, start);
         assert_eq!(wait.look_at, start + 5 * SECOND);
-        wait.look_again(WorkOutlook::Later, start);
+        wait.extend(WorkOutlook::Later, start);
         assert_eq!(wait.look_at, start + 5 * SECOND);
         let done = WorkOutlook::AllDone { turn: 2, turns: 6 };
-        wait.look_again(done, start);
+        wait.extend(done, start);
         assert_eq!(wait.look_at, start + 10 * SECOND);
-        wait.look_again(done, start);
+        wait.extend(done, start);
         assert_eq!(wait.look_at, start + 30 * SECOND);
     }
 
@@ -506,27 +441,6 @@ mod tests {
     }
 
     #[test]
-    fn trouble_of_the_service_is_waited_for_twice_as_long_each_time_and_is_no_failure() {
-        let mut failures = FailureCounter::new(WorkerLimits::default());
-        for seconds in [5, 10, 20] {
-            assert_eq!(failures.count_trouble(), seconds * SECOND);
-        }
-        assert_eq!(failures.errors, 0);
-        failures.count(&TaskResolution::Completed(
-            crate::task_report::TaskReport::parse(""),
-        ));
-        assert_eq!(failures.count_trouble(), 5 * SECOND);
-    }
-
-    #[test]
-    fn worker_goes_on_within_half_a_minute_and_a_tenth_of_its_wait_after_the_moment() {
-        for _ in 0..100 {
-            assert!(jitter(10 * SECOND) <= SECOND);
-            assert!(jitter(5 * 3600 * SECOND) <= LONGEST_JITTER);
-        }
-    }
-
-    #[test]
     fn task_that_goes_back_because_the_worker_stops_counts_for_nothing() {
         let mut failures = FailureCounter::new(WorkerLimits::default());
         for resolution in [
@@ -535,6 +449,6 @@ mod tests {
         ] {
             assert_eq!(failures.count(&resolution), None);
         }
-        assert!(failures.errors == 0 && failures.troubles == 0);
+        assert_eq!(failures.errors, 0);
     }
 }

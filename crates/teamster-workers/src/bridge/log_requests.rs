@@ -10,9 +10,9 @@ use super::reporter::Reporter;
 
 /// The most bytes of logs in one reply. As JSON they take up to twice as much, which still fits into the database. The
 /// reader sends another request for more.
-const MOST: usize = 512 * 1024;
+const MAX_REPLY_BYTES: usize = 512 * 1024;
 /// A file is identified by this many bytes at its start, or by its first line if that is shorter.
-const HEAD: usize = 64;
+const IDENTITY_BYTES: usize = 64;
 
 /// Answers every request for the worker's logs. A reader repeats a request that cannot be answered now.
 pub(super) fn answer(reporter: &Reporter, project: &Dir) {
@@ -25,7 +25,7 @@ pub(super) fn answer(reporter: &Reporter, project: &Dir) {
         let mut folders = vec![layout::OMC];
         folders.extend(layout::log_folders(team, reporter.name()));
         let pieces = match project.descend(&folders) {
-            Ok(Some(folder)) => missing(&folder, &request),
+            Ok(Some(folder)) => missing_parts(&folder, &request),
             Ok(None) => Ok(Vec::new()),
             Err(error) => Err(error),
         };
@@ -39,7 +39,7 @@ pub(super) fn answer(reporter: &Reporter, project: &Dir) {
 }
 
 /// Returns the parts of a folder's logs that the reader lacks, the latest logs first. Logs that cannot be read are skipped.
-fn missing(folder: &Dir, request: &LogRequest) -> Result<Vec<LogPiece>, FsError> {
+fn missing_parts(folder: &Dir, request: &LogRequest) -> Result<Vec<LogPiece>, FsError> {
     let mut files = Vec::new();
     for entry in folder.entries()? {
         if !layout::is_worker_log(&entry.name) {
@@ -54,9 +54,9 @@ fn missing(folder: &Dir, request: &LogRequest) -> Result<Vec<LogPiece>, FsError>
         }
     }
     files.sort_by(|one, other| (other.0, &other.1).cmp(&(one.0, &one.1)));
-    let (mut pieces, mut room) = (Vec::new(), MOST);
+    let (mut pieces, mut room) = (Vec::new(), MAX_REPLY_BYTES);
     for (_, file, stamp) in files {
-        let piece = piece_of(folder, &file, &stamp, request, room);
+        let piece = missing_part(folder, &file, &stamp, request, room);
         if let Some(piece) = piece.ok_or_trace("read a log").flatten() {
             room -= usize::try_from(piece.next - piece.from).unwrap_or(room);
             pieces.push(piece);
@@ -69,7 +69,7 @@ fn missing(folder: &Dir, request: &LogRequest) -> Result<Vec<LogPiece>, FsError>
 }
 
 /// Returns the part of one log that the reader lacks, at most `room` bytes, or `None` when there is nothing to send.
-fn piece_of(
+fn missing_part(
     folder: &Dir,
     file: &str,
     stamp: &Stamp,
@@ -93,7 +93,7 @@ fn piece_of(
     let end = match bytes.iter().rposition(|byte| *byte == b'\n') {
         Some(last) => last + 1,
         // A line that is too long for a single reply is sent in parts.
-        None if read == MOST => whole_characters(&bytes),
+        None if read == MAX_REPLY_BYTES => whole_characters(&bytes),
         None => 0,
     };
     bytes.truncate(end);
@@ -116,12 +116,12 @@ fn whole_characters(bytes: &[u8]) -> usize {
 
 /// Returns the identity of a file, which changes when another file takes its place, or `None` while the file is too short.
 fn identity(folder: &Dir, file: &str, stamp: &Stamp) -> Result<Option<String>, FsError> {
-    let mut head = [0; HEAD];
+    let mut head = [0; IDENTITY_BYTES];
     let read = folder.read_at(file, &mut head, 0)?.unwrap_or(0);
     let line = head[..read].iter().position(|byte| *byte == b'\n');
     let head = match line {
         Some(end) => &head[..end],
-        None if read == HEAD => &head[..],
+        None if read == IDENTITY_BYTES => &head[..],
         None => return Ok(None),
     };
     let mut hasher = DefaultHasher::new();
@@ -178,7 +178,7 @@ mod tests {
         std::fs::create_dir(scratch.path().join("7.jsonl")).unwrap();
         std::os::unix::fs::symlink("1.jsonl", scratch.path().join("8.jsonl")).unwrap();
         let folder = folder(&scratch);
-        let first = missing(&folder, &request(&[])).unwrap();
+        let first = missing_parts(&folder, &request(&[])).unwrap();
         assert_eq!(
             found(&first),
             [
@@ -193,7 +193,7 @@ mod tests {
             .open(scratch.path().join("1.jsonl"))
             .unwrap();
         std::io::Write::write_all(&mut file, b"\nc\nd").unwrap();
-        let second = missing(&folder, &request(&first)).unwrap();
+        let second = missing_parts(&folder, &request(&first)).unwrap();
         assert_eq!(found(&second), [("1.jsonl", 2, "b\nc\n")]);
     }
 
@@ -203,12 +203,12 @@ mod tests {
         let path = |name: &str| scratch.path().join(name);
         std::fs::write(path("1.jsonl"), "old 1\n").unwrap();
         let folder = folder(&scratch);
-        let known = missing(&folder, &request(&[])).unwrap();
+        let known = missing_parts(&folder, &request(&[])).unwrap();
         std::fs::write(path("1.jsonl"), "old 1\nold 2\n").unwrap();
         std::fs::rename(path("1.jsonl"), path("1.old.jsonl")).unwrap();
         // The new log is longer than the known part of the first one.
         std::fs::write(path("1.jsonl"), "a new log, longer than the other one\n").unwrap();
-        let pieces = missing(&folder, &request(&known)).unwrap();
+        let pieces = missing_parts(&folder, &request(&known)).unwrap();
         assert_eq!(
             found(&pieces),
             [
@@ -222,11 +222,11 @@ mod tests {
     fn all_of(folder: &Dir) -> (usize, String) {
         let (mut known, mut got, mut answers) = (Vec::new(), String::new(), 0);
         loop {
-            let pieces = missing(folder, &request(&known)).unwrap();
+            let pieces = missing_parts(folder, &request(&known)).unwrap();
             let Some(piece) = pieces.first() else {
                 return (answers, got);
             };
-            assert!(piece.text.len() <= MOST);
+            assert!(piece.text.len() <= MAX_REPLY_BYTES);
             answers += 1;
             got.push_str(&piece.text);
             known = pieces;
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn line_longer_than_an_answer_comes_in_parts() {
         let scratch = Scratch::new("log-requests-line");
-        let lines = format!("{}\nafter\n", "é".repeat(MOST));
+        let lines = format!("{}\nafter\n", "é".repeat(MAX_REPLY_BYTES));
         std::fs::write(scratch.path().join("1.jsonl"), &lines).unwrap();
         let (answers, got) = all_of(&folder(&scratch));
         assert!(answers > 2, "{answers}");

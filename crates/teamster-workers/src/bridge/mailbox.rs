@@ -1,5 +1,4 @@
-//! A worker's mail: messages for its agent, messages for the bridge itself, and people's decisions about permission requests
-//! of the agent.
+//! A worker's mail: messages for its agent, and messages for the bridge itself, such as a stop request or a person's decision.
 //!
 //! Journal events announce new mail. A message is acknowledged once the agent's client has it ([`AgentMail`] decides
 //! that), so mail survives a bridge that is killed. Messages that were already handled are recognized by their ids.
@@ -10,33 +9,26 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use teamster_agents::{MessageRoute, PermissionReply};
 use teamster_isolate::OrTrace as _;
-use teamster_journal::payload::AgentEventRecorded;
-use teamster_journal::{Event, EventKind, EventType, family};
+use teamster_journal::{Event, EventType, family};
 use teamster_store::{Reader, Signal};
 use teamster_types::heartbeat::ProviderLimit;
 use teamster_types::json::Object;
 use teamster_types::message::{Message, REQUEST_POSITION, UNDELIVERED};
-use teamster_types::redact::redact;
-use teamster_types::text::{clean, clip, one_line};
-use teamster_types::time::say_span;
+use teamster_types::text::{clip, one_line};
 use teamster_types::{TaskId, Time, WorkerName};
 
 use super::agent_mail::AgentMail;
-use super::reporter::{DecidedRequest, Reporter};
+use super::permission_requests::ArrivedReply;
+use super::provider_wait::reported_limit;
+use super::reporter::Reporter;
 use super::task_attempt::TaskAttempt;
 
 /// The most events or messages that are read at once.
 const PAGE: usize = 500;
-/// The number of events before the bridge's start that are searched for limits of its provider.
-const LOOKED_THROUGH: usize = 20_000;
-/// The type of the message that asks the lead for a decision.
-const PERMISSION_REQUEST: &str = "permission_request";
 /// The type of the message that holds a person's decision.
 const PERMISSION_ANSWER: &str = "permission_answer";
-/// The longest detail in a request to the lead, in characters.
-const REQUEST_DETAIL: usize = 4_000;
 /// The poll interval for whether a program has read its inbox file.
-const LOOK_AT_INBOX: Duration = Duration::from_millis(500);
+const INBOX_POLL: Duration = Duration::from_millis(500);
 
 /// A request to the bridge itself in a message.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,6 +37,8 @@ pub(super) enum MailRequest {
     Stop(Signal),
     /// Leave the quarantine, at the request of this person.
     Resume { by: String },
+    /// Pass a person's decision about a permission request to the agent.
+    Decide(ArrivedReply),
 }
 
 /// The news in the journal since it was last read.
@@ -60,47 +54,10 @@ pub(super) struct JournalNews {
     pub(super) limit: Option<ProviderLimit>,
 }
 
-/// A person's decision about a request of the agent.
-#[derive(Debug)]
-struct ArrivedReply {
-    /// The id of the request.
-    request: String,
-    /// The person who decided.
-    by: String,
-    /// The decision.
-    reply: PermissionReply,
-    /// The position of the event with the request, if the message names it.
-    about: Option<u64>,
-    /// The position of the message.
-    sent: Option<u64>,
-}
-
-/// A request of the agent that waits for a person.
-#[derive(Debug)]
-struct PendingRequest {
-    request: String,
-    what: String,
-    since: Instant,
-    /// The position of the event with the request.
-    position: Option<u64>,
-}
-
-impl PendingRequest {
-    /// Returns whether a decision is about this request, and not about an earlier one with the same id: it says so, or it was
-    /// sent after this request.
-    fn is_meant_by(&self, decision: &ArrivedReply) -> bool {
-        match (self.position, decision.about, decision.sent) {
-            (Some(asked), Some(about), _) => asked == about,
-            (Some(asked), None, Some(sent)) => asked < sent,
-            _ => true,
-        }
-    }
-}
-
 /// The longest quote of an undelivered message, in characters.
 const LONGEST_WORDS: usize = 200;
 
-/// A worker's mail and the requests of its agent.
+/// A worker's mail.
 #[derive(Debug)]
 pub(super) struct WorkerMailbox {
     /// When this bridge started, and the last event before its start.
@@ -118,11 +75,7 @@ pub(super) struct WorkerMailbox {
     /// The ids of messages that were already handled. They are read again until they are acknowledged.
     handled: HashSet<String>,
     /// The last message of a read that held only messages for the bridge itself, until it is acknowledged.
-    obeyed_up_to: Option<String>,
-    /// Decisions that are not passed to the agent yet.
-    replies: Vec<ArrivedReply>,
-    /// Requests that wait for a person, the oldest first.
-    pending: Vec<PendingRequest>,
+    requests_up_to: Option<String>,
 }
 
 impl WorkerMailbox {
@@ -137,9 +90,7 @@ impl WorkerMailbox {
             delivery: None,
             takes_no_mail: false,
             handled: HashSet::new(),
-            obeyed_up_to: None,
-            replies: Vec::new(),
-            pending: Vec::new(),
+            requests_up_to: None,
         }
     }
 
@@ -165,9 +116,9 @@ impl WorkerMailbox {
             };
             self.seen = last.seq;
             any = true;
-            news.may_be_work |= page.events.iter().any(makes_work);
+            news.may_be_work |= page.events.iter().any(may_make_work);
             for event in page.events.iter().filter(is_others) {
-                if let Some(limit) = limit_of(event, &reporter.identity().provider) {
+                if let Some(limit) = reported_limit(event, &reporter.identity().provider) {
                     news.limit = Some(limit);
                 }
                 is_mail |= event.is(EventType::MessageSent);
@@ -185,19 +136,6 @@ impl WorkerMailbox {
         // Without an event, another program changed a file, or a lease was renewed.
         news.may_be_work |= !any;
         news
-    }
-
-    /// Returns the last limit of the worker's provider that a member of the team hit.
-    pub(super) fn known_limit(reporter: &Reporter) -> Option<ProviderLimit> {
-        let (store, team) = (reporter.store(), reporter.team());
-        let any = store.last_of(team, &[EventType::WorkerPaused.name()]);
-        any.ok_or_trace("look for known limits")??;
-        let last = store.last_events(team, LOOKED_THROUGH);
-        let last = last.ok_or_trace("look for known limits")?.events;
-        let provider = &reporter.identity().provider;
-        last.iter()
-            .rev()
-            .find_map(|event| limit_of(event, provider))
     }
 
     /// Reads the mail, and returns the requests to the bridge itself. Mail for the agent is acknowledged once the agent has
@@ -225,7 +163,7 @@ impl WorkerMailbox {
             && !has_mail
             && let Some(last) = messages.last()
         {
-            self.obeyed_up_to = Some(last.id().to_owned());
+            self.requests_up_to = Some(last.id().to_owned());
         }
         requests
     }
@@ -241,8 +179,8 @@ impl WorkerMailbox {
     }
 
     /// Acknowledges mail for the bridge itself once the bridge has acted on it. A bridge that is killed earlier reads it again.
-    pub(super) fn acknowledge_obeyed(&mut self, reporter: &mut Reporter) {
-        let Some(last) = self.obeyed_up_to.take() else {
+    pub(super) fn acknowledge_requests(&mut self, reporter: &mut Reporter) {
+        let Some(last) = self.requests_up_to.take() else {
             return;
         };
         let reader = Reader::Worker(reporter.name().clone());
@@ -261,7 +199,7 @@ impl WorkerMailbox {
             match message.kind() {
                 "shutdown_request" => {
                     // An older message was meant for an earlier process of this worker.
-                    if self.is_first_time(message) && !self.is_from_before(message) {
+                    if self.is_first_time(message) && !self.predates_bridge(message) {
                         requests.push(MailRequest::Stop(Signal {
                             request_id: message.text("requestId").to_owned(),
                             reason: message.content().to_owned(),
@@ -277,7 +215,9 @@ impl WorkerMailbox {
                         });
                     }
                 }
-                PERMISSION_ANSWER => self.take_reply(message),
+                PERMISSION_ANSWER => {
+                    requests.extend(self.take_reply(message).map(MailRequest::Decide));
+                }
                 _ => {
                     has_mail = true;
                     if place < PAGE {
@@ -295,7 +235,7 @@ impl WorkerMailbox {
 
     /// Returns whether a message was sent before this bridge started. Messages in the journal are compared by position; a
     /// message of another program has none, so it is judged by its time.
-    fn is_from_before(&self, message: &Message) -> bool {
+    fn predates_bridge(&self, message: &Message) -> bool {
         let (began, began_after) = self.began;
         match message.seq() {
             Some(seq) => seq <= began_after,
@@ -303,14 +243,14 @@ impl WorkerMailbox {
         }
     }
 
-    /// Handles a person's decision. One that is older than this bridge was for an agent that is gone.
-    fn take_reply(&mut self, message: &Message) {
+    /// Returns the decision in a message, if it counts. One that is older than this bridge was for an agent that is gone.
+    fn take_reply(&mut self, message: &Message) -> Option<ArrivedReply> {
         // A worker never decides for another worker.
         if !matches!(message.from(), "user" | "lead")
-            || self.is_from_before(message)
+            || self.predates_bridge(message)
             || !self.is_first_time(message)
         {
-            return;
+            return None;
         }
         let is_allowed = message.as_object().get("allow") == Some(&true.into());
         let reply = if is_allowed {
@@ -321,7 +261,7 @@ impl WorkerMailbox {
                 reason => reason.to_owned(),
             })
         };
-        self.replies.push(ArrivedReply {
+        Some(ArrivedReply {
             request: message.text("requestId").to_owned(),
             by: message.from().to_owned(),
             reply,
@@ -330,7 +270,7 @@ impl WorkerMailbox {
                 .get(REQUEST_POSITION)
                 .and_then(Value::as_u64),
             sent: message.seq(),
-        });
+        })
     }
 
     /// Returns the mail that goes into the next prompt.
@@ -339,8 +279,8 @@ impl WorkerMailbox {
     }
 
     /// Tells the senders of undelivered messages that the worker has stopped without delivering them.
-    pub(super) fn report_untold(&self, reporter: &mut Reporter) {
-        for message in self.mail.untold() {
+    pub(super) fn report_undelivered(&self, reporter: &mut Reporter) {
+        for message in self.mail.undelivered() {
             // Two workers that stop at the same time would notify each other endlessly.
             if message.as_object().contains_key(UNDELIVERED) {
                 continue;
@@ -367,19 +307,19 @@ impl WorkerMailbox {
     }
 
     /// Notes that the agent received these messages in a tool reply. Returns requests for the bridge in further mail.
-    pub(super) fn tool_told(
+    pub(super) fn note_delivered_by_tool(
         &mut self,
         reporter: &mut Reporter,
         messages: &[Message],
     ) -> Vec<MailRequest> {
-        self.mail.tool_told(messages);
-        self.acknowledge_told(reporter)
+        self.mail.note_delivered_by_tool(messages);
+        self.acknowledge_delivered(reporter)
     }
 
     /// Notes that the agent has received its prompt. Returns requests for the bridge in further mail.
-    pub(super) fn prompt_was_told(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
-        self.mail.prompt_was_told();
-        self.acknowledge_told(reporter)
+    pub(super) fn note_prompt_delivered(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
+        self.mail.note_prompt_delivered();
+        self.acknowledge_delivered(reporter)
     }
 
     /// Delivers waiting mail to the running agent, in the way that its client accepts. Mail that the client cannot accept now
@@ -390,7 +330,7 @@ impl WorkerMailbox {
         reporter: &mut Reporter,
         limit: usize,
     ) {
-        if self.takes_no_mail || self.delivery.is_some() || !run.may_be_told() {
+        if self.takes_no_mail || self.delivery.is_some() || !run.accepts_messages() {
             return;
         }
         let messages = self.mail.waiting(limit);
@@ -419,7 +359,7 @@ impl WorkerMailbox {
     }
 
     /// Notes that the client accepted a delivery. Returns requests for the bridge in further mail.
-    pub(super) fn client_took(
+    pub(super) fn note_accepted(
         &mut self,
         reporter: &mut Reporter,
         delivery: &str,
@@ -428,20 +368,20 @@ impl WorkerMailbox {
             return Vec::new();
         }
         self.delivery = None;
-        self.mail.client_took();
-        self.acknowledge_told(reporter)
+        self.mail.note_accepted();
+        self.acknowledge_delivered(reporter)
     }
 
     /// Notes that the client rejected a delivery.
-    pub(super) fn client_refused(&mut self, delivery: &str) {
+    pub(super) fn note_rejected(&mut self, delivery: &str) {
         if self.delivery.as_deref() == Some(delivery) {
             self.delivery = None;
-            self.mail.client_refused();
+            self.mail.note_rejected();
         }
     }
 
     /// Checks whether the program has read its inbox file. Returns requests for the bridge in further mail.
-    pub(super) fn look_at_inbox_file(
+    pub(super) fn check_inbox_file(
         &mut self,
         run: &TaskAttempt<'_>,
         reporter: &mut Reporter,
@@ -449,15 +389,15 @@ impl WorkerMailbox {
         if !self.mail.is_inbox_file_unread() || !run.was_inbox_read() {
             return Vec::new();
         }
-        self.mail.inbox_file_was_read();
-        self.acknowledge_told(reporter)
+        self.mail.note_inbox_file_read();
+        self.acknowledge_delivered(reporter)
     }
 
     /// Ends an attempt: undelivered messages wait for the next one. Returns requests for the bridge in further mail.
     pub(super) fn end_attempt(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
         self.forget_delivery();
         // This also retries an acknowledgement that failed earlier.
-        self.acknowledge_told(reporter)
+        self.acknowledge_delivered(reporter)
     }
 
     fn forget_delivery(&mut self) {
@@ -467,14 +407,14 @@ impl WorkerMailbox {
     }
 
     /// Acknowledges mail up to the first undelivered message. Returns requests for the bridge in further mail.
-    fn acknowledge_told(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
-        let Some(last) = self.mail.told_up_to() else {
+    fn acknowledge_delivered(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
+        let Some(last) = self.mail.delivered_up_to() else {
             return Vec::new();
         };
         let reader = Reader::Worker(reporter.name().clone());
         match reporter.store().acknowledge(reporter.team(), &reader, last) {
             Ok(_) => {
-                self.mail.forget_told();
+                self.mail.remove_delivered();
                 // There may be more than one page.
                 self.read_mail(reporter)
             }
@@ -485,172 +425,19 @@ impl WorkerMailbox {
         }
     }
 
-    /// Forgets requests and decisions of earlier attempts: they do not concern the next agent.
+    /// Starts another attempt: a delivery to an earlier client does not concern the next one.
     pub(super) fn begin_attempt(&mut self) {
         self.forget_delivery();
-        self.replies.clear();
-        self.pending.clear();
-    }
-
-    /// Tells the lead that the agent waits for a decision, and remembers the request.
-    pub(super) fn ask_person(
-        &mut self,
-        reporter: &mut Reporter,
-        task: &TaskId,
-        asked: &PersonRequest<'_>,
-        since: Instant,
-    ) {
-        let PersonRequest {
-            request,
-            tool,
-            detail,
-            position,
-        } = asked;
-        let detail = redact(detail);
-        let detail = clean(&detail, REQUEST_DETAIL);
-        self.pending.push(PendingRequest {
-            request: (*request).to_owned(),
-            what: format!("{tool} {detail}"),
-            since,
-            position: *position,
-        });
-        let (name, team) = (reporter.name().clone(), reporter.team().clone());
-        reporter.say(&format!(
-            "asks whether it may use {tool} {detail}: `teamster worker answer {name} {request} allow --team {team}` or `deny`"
-        ));
-        let mut extra = Object::new();
-        extra.insert("requestId".into(), json!(request));
-        extra.insert("tool".into(), json!(tool));
-        extra.insert("detail".into(), json!(detail));
-        extra.insert("taskId".into(), json!(task));
-        reporter.send_to_lead(
-            PERMISSION_REQUEST,
-            &format!("May I use {tool}? {detail}"),
-            extra,
-        );
-    }
-
-    /// Passes decisions that arrived since the last call to the agent.
-    pub(super) fn pass_replies_on(&mut self, run: &mut TaskAttempt<'_>, reporter: &mut Reporter) {
-        for decision in std::mem::take(&mut self.replies) {
-            let waits = |pending: &PendingRequest| {
-                pending.request == decision.request && pending.is_meant_by(&decision)
-            };
-            let is_waited_for = self.pending.iter().any(waits);
-            let ArrivedReply {
-                request, by, reply, ..
-            } = decision;
-            let words = match &reply {
-                PermissionReply::Allow => format!("{by} allows it"),
-                PermissionReply::Deny(reason) => format!("{by} denies it: {reason}"),
-            };
-            if !is_waited_for || !self.reply(run, reporter, &request, &by, &reply, &words) {
-                reporter.say(&format!("{by} answered {request}, which no longer waits"));
-            }
-        }
-    }
-
-    /// Denies requests that a person did not answer within `limit`. Such a wait does not count as the agent's silence.
-    pub(super) fn deny_expired(
-        &mut self,
-        run: &mut TaskAttempt<'_>,
-        reporter: &mut Reporter,
-        limit: Duration,
-    ) {
-        while let Some(oldest) = self.pending.first()
-            && oldest.since.elapsed() >= limit
-        {
-            let request = oldest.request.clone();
-            let reason = format!("nobody answered within {}", say_span(limit));
-            let words = format!("denied: {reason}");
-            let reply = PermissionReply::Deny(reason);
-            let by = AgentEventRecorded::NOBODY;
-            if !self.reply(run, reporter, &request, by, &reply, &words) {
-                // The client has withdrawn the request in the meantime.
-                self.close_request(&request);
-            }
-        }
-    }
-
-    /// Passes a decision about a request to the agent; returns whether the agent waited for it.
-    fn reply(
-        &mut self,
-        run: &mut TaskAttempt<'_>,
-        reporter: &mut Reporter,
-        request: &str,
-        by: &str,
-        reply: &PermissionReply,
-        words: &str,
-    ) -> bool {
-        if !run.reply(request, reply.clone()) {
-            return false;
-        }
-        let what = self.close_request(request);
-        reporter.say(&format!("{what}: {words}"));
-        run.note(
-            reporter.store().now(),
-            &format!("request {request}: {words}"),
-        );
-        let decided = DecidedRequest {
-            request,
-            what: &what,
-            by,
-            reply,
-            words,
-        };
-        reporter.record_reply(run.task(), &decided);
-        true
-    }
-
-    /// Returns when the oldest request will have waited for longer than `limit`.
-    pub(super) fn next_expiry(&self, limit: Duration) -> Option<Instant> {
-        self.pending.first().map(|oldest| oldest.since + limit)
     }
 
     /// Returns when to check the inbox file next, if messages in it are not read yet.
-    pub(super) fn next_look_at_inbox_file(&self, now: Instant) -> Option<Instant> {
-        self.mail
-            .is_inbox_file_unread()
-            .then(|| now + LOOK_AT_INBOX)
-    }
-
-    /// Forgets a request, and returns what it asked for.
-    fn close_request(&mut self, request: &str) -> String {
-        let what = self
-            .pending
-            .iter()
-            .find(|pending| pending.request == request)
-            .map_or(String::new(), |pending| pending.what.clone());
-        self.pending.retain(|pending| pending.request != request);
-        what
-    }
-}
-
-/// A request of an agent to a person.
-pub(super) struct PersonRequest<'a> {
-    /// The id of the request.
-    pub(super) request: &'a str,
-    /// The tool that the agent wants to use.
-    pub(super) tool: &'a str,
-    /// The purpose for which the agent wants to use the tool.
-    pub(super) detail: &'a str,
-    /// The position of the event with the request, if it could be recorded.
-    pub(super) position: Option<u64>,
-}
-
-/// Returns the limit that an event reports, if it is a limit of this provider.
-fn limit_of(event: &Event, provider: &str) -> Option<ProviderLimit> {
-    if !event.is(EventType::WorkerPaused) {
-        return None;
-    }
-    match event.payload() {
-        EventKind::WorkerPaused(paused) => paused.limit.filter(|it| it.provider == provider),
-        _ => None,
+    pub(super) fn next_inbox_check(&self, now: Instant) -> Option<Instant> {
+        self.mail.is_inbox_file_unread().then(|| now + INBOX_POLL)
     }
 }
 
 /// Returns whether there may be a task to claim after this event.
-fn makes_work(event: &Event) -> bool {
+fn may_make_work(event: &Event) -> bool {
     match event.known_kind() {
         Some(
             EventType::WorkerDead
@@ -711,15 +498,16 @@ mod tests {
             answer("m2", "user", BEGAN),
             answer("m3", "user", BEGAN + 1),
         ];
-        for _ in 0..2 {
-            assert_eq!(sort(&mut mailbox, &mail), (Vec::new(), false));
-        }
-        let replies = &mailbox.replies;
-        assert_eq!(replies.len(), 1, "{replies:?}");
+        let (requests, has_mail) = sort(&mut mailbox, &mail);
+        assert!(!has_mail);
+        let [MailRequest::Decide(reply)] = &requests[..] else {
+            panic!("{requests:?}");
+        };
         assert_eq!(
-            (replies[0].by.as_str(), &replies[0].reply),
+            (reply.by.as_str(), &reply.reply),
             ("user", &PermissionReply::Allow)
         );
+        assert_eq!(sort(&mut mailbox, &mail), (Vec::new(), false));
     }
 
     #[test]
@@ -741,52 +529,9 @@ mod tests {
         sort(&mut mailbox, &mail[..2]);
         assert_eq!(mailbox.unread(10_000), &mail[1..2]);
         sort(&mut mailbox, &mail);
-        mailbox.mail.tool_told(&mail[1..2]);
+        mailbox.mail.note_delivered_by_tool(&mail[1..2]);
         assert_eq!(mailbox.unread(10_000), &mail[2..]);
-        mailbox.mail.tool_told(&mail[2..]);
+        mailbox.mail.note_delivered_by_tool(&mail[2..]);
         assert!(mailbox.unread(10_000).is_empty());
-    }
-
-    #[test]
-    fn decision_about_an_earlier_request_of_the_same_name_is_not_taken() {
-        let request = |position| PendingRequest {
-            request: "r1".to_owned(),
-            what: "Write a".to_owned(),
-            since: Instant::now(),
-            position,
-        };
-        let decision = |about, sent| ArrivedReply {
-            request: "r1".to_owned(),
-            by: "user".to_owned(),
-            reply: PermissionReply::Allow,
-            about,
-            sent,
-        };
-        let asked = request(Some(20));
-        assert!(asked.is_meant_by(&decision(Some(20), Some(25))));
-        assert!(
-            !asked.is_meant_by(&decision(Some(10), Some(25))),
-            "it says so"
-        );
-        assert!(
-            !asked.is_meant_by(&decision(None, Some(15))),
-            "it was sent before"
-        );
-        assert!(asked.is_meant_by(&decision(None, Some(25))));
-        assert!(request(None).is_meant_by(&decision(Some(10), Some(15))));
-    }
-
-    #[test]
-    fn requests_and_decisions_of_an_earlier_attempt_are_forgotten() {
-        let mut mailbox = mailbox();
-        mailbox.pending.push(PendingRequest {
-            request: "r1".to_owned(),
-            what: "Write a".to_owned(),
-            since: Instant::now(),
-            position: None,
-        });
-        assert!(mailbox.next_expiry(Duration::from_secs(1)).is_some());
-        mailbox.begin_attempt();
-        assert_eq!(mailbox.next_expiry(Duration::from_secs(1)), None);
     }
 }

@@ -158,16 +158,16 @@ impl Reporter {
         }
     }
 
-    /// Records an event of an agent on a task if it is notable; returns the position of the recorded event.
+    /// Records an event of an agent on a task if it is recordable; returns the position of the recorded event.
     pub(super) fn record_agent_event(&mut self, task: &TaskId, event: &AgentEvent) -> Option<u64> {
-        let notable = Notable::of(event)?;
-        if !notable.always && !self.is_time_for_minor_event() {
+        let recordable = RecordableEvent::of(event)?;
+        if !recordable.always && !self.is_time_for_minor_event() {
             return None;
         }
         let recorded = self.event(EventKind::AgentEvent(AgentEventRecorded {
-            what: notable.what.to_owned(),
-            request: notable.request,
-            text: shown(&notable.text, EVENT_TEXT),
+            what: recordable.what.to_owned(),
+            request: recordable.request,
+            text: shown(&recordable.text, EVENT_TEXT),
             ..AgentEventRecorded::default()
         }));
         self.record(recorded.task(task))
@@ -241,7 +241,7 @@ impl Reporter {
     }
 
     /// Acknowledges a stop request.
-    pub(super) fn answer_stop(&mut self, stop: &Signal) {
+    pub(super) fn acknowledge_stop(&mut self, stop: &Signal) {
         let kind = if stop.drain {
             "drain_ack"
         } else {
@@ -280,7 +280,7 @@ pub(super) struct DecidedRequest<'a> {
 }
 
 /// The part of an agent's event that is recorded.
-struct Notable {
+struct RecordableEvent {
     what: &'static str,
     text: String,
     /// Whether the event is recorded however recently another one was.
@@ -289,7 +289,7 @@ struct Notable {
     request: Option<String>,
 }
 
-impl Notable {
+impl RecordableEvent {
     /// Returns the part of an event that is recorded, or `None` when it goes only to the log.
     fn of(event: &AgentEvent) -> Option<Self> {
         let mut asked = None;

@@ -23,11 +23,11 @@ use crate::tools::ToolFailure;
 /// The most connections at once, and so the most unanswered requests.
 const MOST_CONNECTIONS: usize = 16;
 /// A connection without a request for this long is closed.
-const QUIET_CONNECTION: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a caller may stall before writing its reply is given up.
-const WRITING: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The poll interval for whether a caller still waits for its reply.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A request of the agent to the bridge's event loop.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ fn accept(listener: &UnixListener, events: &Sender<BridgeEvent>) {
             Err(error) => {
                 tracing::debug!("cannot accept a connection: {error}");
                 // For example, there are too many open files: a retry may succeed in a moment.
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
                 continue;
             }
         };
@@ -137,8 +137,8 @@ struct Connection {
 
 impl Connection {
     fn serve(&self, stream: &UnixStream) {
-        let is_limited = stream.set_read_timeout(Some(QUIET_CONNECTION)).is_ok()
-            && stream.set_write_timeout(Some(WRITING)).is_ok();
+        let is_limited = stream.set_read_timeout(Some(IDLE_TIMEOUT)).is_ok()
+            && stream.set_write_timeout(Some(WRITE_TIMEOUT)).is_ok();
         if !is_limited {
             return;
         }
@@ -206,7 +206,7 @@ impl Connection {
 /// Waits for the reply while the caller is connected; `None` when the caller is gone or no reply will come.
 fn wait(stream: &UnixStream, replies: &Receiver<RequestReply>) -> Option<RequestReply> {
     loop {
-        match replies.recv_timeout(LOOK) {
+        match replies.recv_timeout(POLL_INTERVAL) {
             Ok(reply) => return Some(reply),
             Err(RecvTimeoutError::Timeout) if is_hung_up(stream) => return None,
             Err(RecvTimeoutError::Timeout) => {}

@@ -270,8 +270,8 @@ impl TaskAttempt<'_> {
     }
 
     /// Handles an event of the process.
-    pub(super) fn hear(&mut self, said: ChildEvent) -> Vec<AttemptCommand> {
-        self.attempt.hear(said, Instant::now())
+    pub(super) fn handle(&mut self, said: ChildEvent) -> Vec<AttemptCommand> {
+        self.attempt.handle(said, Instant::now())
     }
 
     /// Handles the execution of the agent's process.
@@ -316,13 +316,13 @@ impl TaskAttempt<'_> {
     }
 
     /// Returns whether messages may be sent to the agent: it has not exited and is not being ended.
-    pub(super) fn may_be_told(&self) -> bool {
-        self.attempt.may_be_told()
+    pub(super) fn accepts_messages(&self) -> bool {
+        self.attempt.accepts_messages()
     }
 
     /// Delivers messages to the agent, in the way that its client accepts now. `delivery` identifies this attempt to deliver.
     pub(super) fn tell(&mut self, delivery: &str, messages: &[Message]) -> MessageRoute {
-        let text = mail_text::told_at_work(messages);
+        let text = mail_text::delivery_text(messages);
         match self.attempt.deliver(delivery, &text) {
             MessageRoute::Input(bytes) => {
                 self.process.write(bytes.clone());
@@ -377,7 +377,8 @@ impl TaskAttempt<'_> {
                 self.log.note(now, &text);
                 let interrupt = self.attempt.interrupt();
                 let interrupt = interrupt.unwrap_or_else(|| self.driver.interrupt());
-                self.process.ask_to_end(interrupt, self.attempt.was_seen());
+                self.process
+                    .ask_to_end(interrupt, self.attempt.has_shown_life());
             }
             AttemptCommand::Kill => {
                 ProcessTree::below_me(&self.machine, &self.launch_id)

@@ -10,7 +10,7 @@ const MOST_BYTES: usize = 2 * 1024 * 1024;
 
 /// A kind of text that an agent writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum QuotaKind {
     /// A message, with the number of its recipients.
     Message(usize),
     /// A question.
@@ -23,7 +23,7 @@ pub(crate) enum Written {
     Proposal,
 }
 
-impl Written {
+impl QuotaKind {
     /// Returns the most of this kind for one task, and the word for it.
     const fn limit(self) -> (usize, &'static str) {
         match self {
@@ -66,7 +66,7 @@ impl Quota {
     pub(crate) fn take(
         &mut self,
         task: &TaskId,
-        written: Written,
+        written: QuotaKind,
         bytes: usize,
     ) -> Result<(), ToolFailure> {
         if self.task.as_ref() != Some(task) {
@@ -109,14 +109,14 @@ mod tests {
         let task: TaskId = "1".parse().unwrap();
         let mut quota = Quota::default();
         for _ in 0..20 {
-            assert!(quota.take(&task, Written::Question, 10).is_ok());
+            assert!(quota.take(&task, QuotaKind::Question, 10).is_ok());
         }
-        let failure = quota.take(&task, Written::Question, 10).unwrap_err();
+        let failure = quota.take(&task, QuotaKind::Question, 10).unwrap_err();
         assert!(failure.message.contains("20 questions"), "{failure}");
-        assert!(quota.take(&task, Written::Message(90), 10).is_ok());
-        assert!(quota.take(&task, Written::Message(11), 10).is_err());
-        assert!(quota.take(&task, Written::Finding, MOST_BYTES).is_err());
-        assert!(quota.take(&task, Written::Finding, 10).is_ok());
+        assert!(quota.take(&task, QuotaKind::Message(90), 10).is_ok());
+        assert!(quota.take(&task, QuotaKind::Message(11), 10).is_err());
+        assert!(quota.take(&task, QuotaKind::Finding, MOST_BYTES).is_err());
+        assert!(quota.take(&task, QuotaKind::Finding, 10).is_ok());
     }
 
     #[test]
@@ -124,9 +124,9 @@ mod tests {
         let mut quota = Quota::default();
         let (one, two): (TaskId, TaskId) = ("1".parse().unwrap(), "2".parse().unwrap());
         for _ in 0..20 {
-            assert!(quota.take(&one, Written::Proposal, 1).is_ok());
+            assert!(quota.take(&one, QuotaKind::Proposal, 1).is_ok());
         }
-        assert!(quota.take(&one, Written::Proposal, 1).is_err());
-        assert!(quota.take(&two, Written::Proposal, 1).is_ok());
+        assert!(quota.take(&one, QuotaKind::Proposal, 1).is_err());
+        assert!(quota.take(&two, QuotaKind::Proposal, 1).is_ok());
     }
 }

@@ -6,10 +6,10 @@ use teamster_isolate::git::{CommitId, GitError, Repo, SecretFile, SharedRepo};
 use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
-use super::{AttemptWork, Foundation, KeepAs, KeptWork, LeftOut, Workplace, WorkplaceError};
+use super::{AttemptWork, Foundation, KeepAs, KeptWork, OmittedWork, Workplace, WorkplaceError};
 
 /// A workplace that exchanges work through a shared repository. A task's result counts only once it is pushed there.
-pub struct Travelling<W> {
+pub struct SharedRepoWorkplace<W> {
     inner: W,
     repo: Repo,
     shared: SharedRepo,
@@ -17,7 +17,7 @@ pub struct Travelling<W> {
     worker: WorkerName,
 }
 
-impl<W: Workplace> Travelling<W> {
+impl<W: Workplace> SharedRepoWorkplace<W> {
     /// Wraps a workplace so that its work goes through a shared repository.
     pub fn new(
         inner: W,
@@ -35,7 +35,7 @@ impl<W: Workplace> Travelling<W> {
         }
     }
 
-    fn bring(&self, task: &Task, keep: KeepAs, kept: &KeptWork) -> Result<(), GitError> {
+    fn push(&self, task: &Task, keep: KeepAs, kept: &KeptWork) -> Result<(), GitError> {
         let commit: Option<CommitId> = kept.commit.as_deref().and_then(|it| it.parse().ok());
         match (keep, commit, &kept.name) {
             (KeepAs::Result, Some(commit), _) => {
@@ -48,7 +48,7 @@ impl<W: Workplace> Travelling<W> {
         }
     }
 
-    fn in_words(&self, error: &GitError, kept: &KeptWork) -> WorkplaceError {
+    fn push_error(&self, error: &GitError, kept: &KeptWork) -> WorkplaceError {
         let place = kept.name.as_deref().unwrap_or("its worktree");
         WorkplaceError(format!(
             "the work could not be pushed to {}: {}; it is kept on this machine, as {place} in {}",
@@ -59,7 +59,7 @@ impl<W: Workplace> Travelling<W> {
     }
 }
 
-impl<W: Workplace> Workplace for Travelling<W> {
+impl<W: Workplace> Workplace for SharedRepoWorkplace<W> {
     fn folder(&self) -> &Path {
         self.inner.folder()
     }
@@ -72,18 +72,18 @@ impl<W: Workplace> Workplace for Travelling<W> {
         self.inner.patch_of(commit, files)
     }
 
-    fn merged_beside(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
-        self.inner.merged_beside(commit, files)
+    fn patch_since_fork(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
+        self.inner.patch_since_fork(commit, files)
     }
 
-    fn begin(&mut self, on: &Foundation) -> Result<LeftOut, WorkplaceError> {
+    fn prepare(&mut self, on: &Foundation) -> Result<OmittedWork, WorkplaceError> {
         fetch(&self.repo, &self.shared, &self.team).map_err(|error| {
             WorkplaceError(format!(
                 "the team's work cannot be fetched from {}: {}",
                 self.shared, error.message
             ))
         })?;
-        self.inner.begin(on)
+        self.inner.prepare(on)
     }
 
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError> {
@@ -109,19 +109,23 @@ impl<W: Workplace> Workplace for Travelling<W> {
         message: &str,
     ) -> Result<KeptWork, WorkplaceError> {
         let kept = self.inner.keep(task, keep, message)?;
-        match (self.bring(task, keep, &kept), keep) {
+        match (self.push(task, keep, &kept), keep) {
             (Ok(()), _) => Ok(kept),
-            (Err(error), KeepAs::Result) => Err(self.in_words(&error, &kept)),
+            (Err(error), KeepAs::Result) => Err(self.push_error(&error, &kept)),
             // The work of a failed attempt is at least kept in the local repository.
             (Err(error), KeepAs::Attempt(_)) => {
-                tracing::warn!("{}", self.in_words(&error, &kept));
+                tracing::warn!("{}", self.push_error(&error, &kept));
                 Ok(kept)
             }
         }
     }
 
-    fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, WorkplaceError> {
-        let name = self.inner.take_back(task, attempt)?;
+    fn revert_result(
+        &mut self,
+        task: &Task,
+        attempt: u64,
+    ) -> Result<Option<String>, WorkplaceError> {
+        let name = self.inner.revert_result(task, attempt)?;
         if let Some(name) = &name
             && let Err(error) = self.repo.push_ref(&self.shared, name)
         {

@@ -11,7 +11,7 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::setup::{SetupSource, make_usable};
 use super::{
-    AttemptWork, FinishedWork, Foundation, KeepAs, KeptWork, LeftOut, Workplace, WorkplaceError,
+    AttemptWork, FinishedWork, Foundation, KeepAs, KeptWork, OmittedWork, Workplace, WorkplaceError,
 };
 
 /// A workplace in a git worktree that belongs to one worker.
@@ -73,13 +73,13 @@ impl InWorktree {
     }
 
     /// Moves the worktree to the commit where a task begins; returns the work that is left out because it conflicts.
-    fn bring_up_to_date(&mut self, on: &Foundation) -> Result<LeftOut, GitError> {
+    fn bring_up_to_date(&mut self, on: &Foundation) -> Result<OmittedWork, GitError> {
         let merged = merged_work(&self.repo, &self.team, &self.start, on)?;
         // The folder is missing when an earlier attempt to recreate the worktree failed, for example on a full disk.
         if !self.folder.is_dir() {
             self.set_aside(merged.clone())?;
         }
-        let mut left_out = LeftOut::default();
+        let mut left_out = OmittedWork::default();
         let target = self.add_all(merged, &on.waited_for, &mut left_out.waited_for)?;
         let target = self.add_all(target, &on.own, &mut left_out.own)?;
         match self.tree.move_from(&self.base, &target)? {
@@ -135,7 +135,7 @@ impl InWorktree {
         self.tree = prepared.worktree;
         self.folder = self.tree.work_folder();
         self.base = target;
-        Ok(prepared.kept.iter().map(place_of).collect())
+        Ok(prepared.kept.iter().map(location_of).collect())
     }
 
     /// Moves away files that must not be committed, and remembers them until they are reported.
@@ -296,7 +296,8 @@ impl Workplace for InWorktree {
     }
 
     fn last_attempt(&self, task: &TaskId) -> Result<Option<AttemptWork>, WorkplaceError> {
-        self.kept_attempt(task).map_err(|error| no_place(&error))
+        self.kept_attempt(task)
+            .map_err(|error| workplace_error(&error))
     }
 
     fn patch_of(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
@@ -305,25 +306,26 @@ impl Workplace for InWorktree {
             Ok(None) => Ok(Vec::new()),
             Err(error) => Err(error),
         };
-        patch.map_err(|error| no_place(&error))
+        patch.map_err(|error| workplace_error(&error))
     }
 
-    fn merged_beside(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
+    fn patch_since_fork(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
         let patch = match self.fork_of(commit) {
             Ok(Some((fork, _))) => self.repo.patch(&fork, &self.base, files),
             Ok(None) => Ok(Vec::new()),
             Err(error) => Err(error),
         };
-        patch.map_err(|error| no_place(&error))
+        patch.map_err(|error| workplace_error(&error))
     }
 
-    fn begin(&mut self, on: &Foundation) -> Result<LeftOut, WorkplaceError> {
-        self.bring_up_to_date(on).map_err(|error| no_place(&error))
+    fn prepare(&mut self, on: &Foundation) -> Result<OmittedWork, WorkplaceError> {
+        self.bring_up_to_date(on)
+            .map_err(|error| workplace_error(&error))
     }
 
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError> {
         let changes = self.tree.changes(&self.base);
-        let changes = changes.map_err(|error| no_place(&error))?;
+        let changes = changes.map_err(|error| workplace_error(&error))?;
         Ok(changes.into_iter().map(|change| change.path).collect())
     }
 
@@ -332,14 +334,16 @@ impl Workplace for InWorktree {
     }
 
     fn set_secrets_aside(&mut self) -> Result<Vec<SecretFile>, WorkplaceError> {
-        self.move_secrets().map_err(|error| no_place(&error))?;
+        self.move_secrets()
+            .map_err(|error| workplace_error(&error))?;
         Ok(self.take_secrets())
     }
 
     fn commit(&mut self, message: &str) -> Result<(), WorkplaceError> {
-        self.move_secrets().map_err(|error| no_place(&error))?;
+        self.move_secrets()
+            .map_err(|error| workplace_error(&error))?;
         let committed = self.tree.commit_all(message, &Author::default());
-        committed.map(drop).map_err(|error| no_place(&error))
+        committed.map(drop).map_err(|error| workplace_error(&error))
     }
 
     fn keep(
@@ -349,11 +353,16 @@ impl Workplace for InWorktree {
         message: &str,
     ) -> Result<KeptWork, WorkplaceError> {
         self.commit_as(task, keep, message)
-            .map_err(|error| no_place(&error))
+            .map_err(|error| workplace_error(&error))
     }
 
-    fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, WorkplaceError> {
-        self.unpin(task, attempt).map_err(|error| no_place(&error))
+    fn revert_result(
+        &mut self,
+        task: &Task,
+        attempt: u64,
+    ) -> Result<Option<String>, WorkplaceError> {
+        self.unpin(task, attempt)
+            .map_err(|error| workplace_error(&error))
     }
 }
 
@@ -387,10 +396,10 @@ fn merged_work(
 }
 
 fn say_kept(kept: &teamster_isolate::git::DisplacedWork) -> String {
-    format!("{}: kept as {}", kept.why, place_of(kept))
+    format!("{}: kept as {}", kept.why, location_of(kept))
 }
 
-fn place_of(kept: &teamster_isolate::git::DisplacedWork) -> String {
+fn location_of(kept: &teamster_isolate::git::DisplacedWork) -> String {
     kept.path
         .as_ref()
         .map(|path| path.display().to_string())
@@ -398,6 +407,6 @@ fn place_of(kept: &teamster_isolate::git::DisplacedWork) -> String {
         .unwrap_or_default()
 }
 
-fn no_place(error: &GitError) -> WorkplaceError {
+fn workplace_error(error: &GitError) -> WorkplaceError {
     WorkplaceError(format!("{error}; {}", error.hint))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Search;
+use super::Detector;
 
 const FILE: &str = "package.json";
 
@@ -46,7 +46,7 @@ impl PackageManager {
     }
 }
 
-pub(super) fn search(search: &mut Search<'_>) {
+pub(super) fn search(search: &mut Detector<'_>) {
     let Some(text) = search.text(FILE) else {
         return;
     };
@@ -76,7 +76,7 @@ pub(super) fn search(search: &mut Search<'_>) {
 }
 
 /// Adds the compiler itself, where no script calls it.
-fn typescript(search: &mut Search<'_>, package: &Value, manager: PackageManager) {
+fn typescript(search: &mut Detector<'_>, package: &Value, manager: PackageManager) {
     const SETTINGS: &str = "tsconfig.json";
     if !search.has(SETTINGS) {
         return;
@@ -94,7 +94,7 @@ fn typescript(search: &mut Search<'_>, package: &Value, manager: PackageManager)
     }
 }
 
-fn manager(search: &mut Search<'_>, package: &Value) -> PackageManager {
+fn manager(search: &mut Detector<'_>, package: &Value) -> PackageManager {
     let locks: Vec<PackageManager> = LOCKS
         .iter()
         .filter(|(lock, _)| search.has(lock))

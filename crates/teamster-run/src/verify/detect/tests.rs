@@ -35,7 +35,7 @@ impl Project {
         project
     }
 
-    fn detect(&self) -> Detected {
+    fn detect(&self) -> DetectedChecks {
         let dir = Dir::open_root(&self.scratch.project()).unwrap().unwrap();
         detect(&dir, self.scratch.path().join("bin").as_os_str())
     }
@@ -52,7 +52,10 @@ fn commands(files: &[(&str, &str)], programs: &[&str]) -> Vec<String> {
 
 #[test]
 fn an_empty_folder_shows_nothing() {
-    assert_eq!(Project::new(&[], &["cargo"]).detect(), Detected::default());
+    assert_eq!(
+        Project::new(&[], &["cargo"]).detect(),
+        DetectedChecks::default()
+    );
 }
 
 #[test]
@@ -123,7 +126,7 @@ fn the_test_that_npm_makes_up_is_none() {
         r#"{"scripts":{"test":"echo \"Error: no test specified\" && exit 1","lint":" "}}"#;
     assert_eq!(
         Project::new(&[("package.json", package)], &["npm"]).detect(),
-        Detected::default()
+        DetectedChecks::default()
     );
 }
 

@@ -112,14 +112,14 @@ fn only_so_many_lines_are_remembered_and_only_so_much_of_each() {
 fn a_line_without_end_is_cut_and_no_half_of_a_secret_is_left() {
     // The secret begins before the cut and ends after it.
     let token = format!("ghp_{}", "a1B2".repeat(9));
-    for before in [LINE - 10, LINE + LOOK_AHEAD - 10] {
+    for before in [LONGEST_LINE - 10, LONGEST_LINE + LOOK_AHEAD - 10] {
         let line = format!(
             "{} {token} {}",
             "word ".repeat(before / 5),
             "y".repeat(100_000)
         );
         let (shown, ..) = printed(&[line.as_bytes()]);
-        assert!(shown[0].len() <= LINE + 3, "{}", shown[0].len());
+        assert!(shown[0].len() <= LONGEST_LINE + 3, "{}", shown[0].len());
         assert!(!shown[0].contains("ghp_"));
     }
 }

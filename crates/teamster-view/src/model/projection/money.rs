@@ -1,6 +1,6 @@
 //! The costs of a team, as the page shows them.
 
-use teamster_journal::cost::{Costs, Money, Reported};
+use teamster_journal::cost::{Costs, Money, ReportedCost};
 use teamster_journal::payload::Limit;
 use teamster_journal::{Event, TeamState};
 use teamster_types::TaskId;
@@ -93,7 +93,7 @@ pub(super) fn of_worker(costs: &Costs, name: &str) -> Spent {
     reported.map(spent).unwrap_or_default()
 }
 
-fn spent(reported: &Reported) -> Spent {
+fn spent(reported: &ReportedCost) -> Spent {
     let cost = &reported.cost;
     let tokens = cost.tokens.unwrap_or_default();
     Spent {

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use teamster_journal::cost::Exceeded;
+use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::{
     Addressee, AgentEventRecorded, LeaderWoken, QuestionId, ReviewFinished, RunStopRequested,
     Severity, StopLevel, TaskChange, WakeKind,
 };
-use teamster_journal::{Event, EventKind, PermissionRequest, Planning, QuestionFate, Questions};
+use teamster_journal::{Event, EventKind, PermissionRequest, Planning, QuestionStatus, Questions};
 use teamster_types::TaskId;
 use teamster_types::text::clip;
 
@@ -107,7 +107,7 @@ impl EventMessages {
                 "to be revised: {}",
                 decided.text.as_deref().unwrap_or_default()
             ),
-            EventKind::BudgetExhausted(exhausted) => match Exceeded::told(exhausted) {
+            EventKind::BudgetExhausted(exhausted) => match LimitReached::from_event(exhausted) {
                 Some(exceeded) => exceeded.sentence().to_string(),
                 None => "the budget is used up".to_owned(),
             },
@@ -212,7 +212,7 @@ impl EventMessages {
             }
             EventKind::QuestionAnswered(answered) => {
                 let question = self.questions.get(answered.question);
-                if question.is_some_and(|it| !is_answered_by(&it.fate, event)) {
+                if question.is_some_and(|it| !is_answered_by(&it.state, event)) {
                     return None;
                 }
                 format!("{actor} answers {}: {}", answered.question, answered.answer)
@@ -332,8 +332,8 @@ fn handed_over(change: &TaskChange) -> String {
 }
 
 /// Returns whether this event is the one that answered a question.
-fn is_answered_by(fate: &QuestionFate, event: &Event) -> bool {
-    matches!(fate, QuestionFate::Answered { seq, .. } if *seq == event.seq)
+fn is_answered_by(state: &QuestionStatus, event: &Event) -> bool {
+    matches!(state, QuestionStatus::Answered { seq, .. } if *seq == event.seq)
 }
 
 /// Returns the line for an event about the plan.

@@ -75,7 +75,7 @@ impl WorkerSuperviseArgs {
                 .answer(|| json!({ "workers": known }), || format!("{text}\n"))?;
         }
         loop {
-            let found = match supervisor.look() {
+            let found = match supervisor.check_workers() {
                 Ok(found) => found,
                 // A full disk or a busy store may recover by the next poll; a missing team does not.
                 Err(error) if !self.once && error.kind != Kind::NotFound => {

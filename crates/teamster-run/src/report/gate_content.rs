@@ -11,7 +11,7 @@ use super::{CheckRun, ReportInput, TaskState};
 
 impl ReportInput {
     /// Returns the content of the gate. The caller adds what only git knows: the changed files, and those in the way.
-    pub fn to_show(&self) -> Shown {
+    pub fn gate_content(&self) -> Shown {
         let (verification, verification_codes) = self.verified_words().into_parts();
         Shown {
             verification,

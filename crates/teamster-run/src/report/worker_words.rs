@@ -10,7 +10,7 @@ use super::markdown::{cell, inside, line, quoted, wrapped};
 use super::{ReportInput, TaskLine};
 
 /// The longest summary, and the longest problem, that is stored with the gate, in characters.
-const LONGEST: usize = 600;
+const LONGEST_SUMMARY: usize = 600;
 /// The number of problems of one task that are stored with the gate.
 const MOST_PROBLEMS: usize = 20;
 /// Words by which a worker admits that something did not work, in English and in Korean.
@@ -74,7 +74,7 @@ impl TaskLine {
         if summary.trim().is_empty() && self.problems.is_empty() {
             return None;
         }
-        let short = |text: &str| clip(&redact(text), LONGEST);
+        let short = |text: &str| clip(&redact(text), LONGEST_SUMMARY);
         let problems = self.problems.iter().take(MOST_PROBLEMS);
         Some(WorkerWords {
             task_id: self.id.parse().ok()?,
@@ -197,7 +197,7 @@ mod tests {
         let words = task.words().unwrap();
         assert!(!words.summary.contains("ghp_"), "{}", words.summary);
         assert_eq!(words.problems.len(), MOST_PROBLEMS);
-        assert!(words.problems[0].chars().count() <= LONGEST + 1);
+        assert!(words.problems[0].chars().count() <= LONGEST_SUMMARY + 1);
         assert_eq!(TaskLine::default().words(), None);
     }
 

@@ -3,12 +3,12 @@
 //! Only texts that a client marks as API errors are classified by their words. The agent's own words and the output of tools
 //! are never examined, or a task about rate limits would pause its worker.
 
-use crate::event::Trouble;
+use crate::event::ErrorClass;
 
 /// Words of the clients and of the servers behind them, in lower case, the most specific first.
-const WORDS: &[(Trouble, &[&str])] = &[
+const ERROR_WORDS: &[(ErrorClass, &[&str])] = &[
     (
-        Trouble::RateLimit,
+        ErrorClass::RateLimit,
         &[
             "rate limit",
             "rate_limit",
@@ -22,7 +22,7 @@ const WORDS: &[(Trouble, &[&str])] = &[
         ],
     ),
     (
-        Trouble::SignIn,
+        ErrorClass::SignIn,
         &[
             "unauthorized",
             "unauthenticated",
@@ -40,7 +40,7 @@ const WORDS: &[(Trouble, &[&str])] = &[
         ],
     ),
     (
-        Trouble::Outage,
+        ErrorClass::Outage,
         &[
             "overloaded",
             "high demand",
@@ -69,29 +69,29 @@ const WORDS: &[(Trouble, &[&str])] = &[
 ];
 
 /// Classifies an error by the HTTP status of the model's server.
-pub(crate) fn of_status(status: u64) -> Trouble {
+pub(crate) fn classify_status(status: u64) -> ErrorClass {
     match status {
-        401 | 403 => Trouble::SignIn,
-        402 | 429 => Trouble::RateLimit,
-        408 | 500..=599 => Trouble::Outage,
-        _ => Trouble::Task,
+        401 | 403 => ErrorClass::SignIn,
+        402 | 429 => ErrorClass::RateLimit,
+        408 | 500..=599 => ErrorClass::Outage,
+        _ => ErrorClass::Task,
     }
 }
 
 /// Classifies an API error by its words. An HTTP status in it takes precedence.
-pub(crate) fn of_message(message: &str) -> Trouble {
+pub(crate) fn classify_message(message: &str) -> ErrorClass {
     if let Some(status) = status_in(message) {
-        let trouble = of_status(status);
+        let class = classify_status(status);
         // An error with status 400 can still mean that the account is out of credit.
-        if trouble != Trouble::Task {
-            return trouble;
+        if class != ErrorClass::Task {
+            return class;
         }
     }
     let lower = message.to_lowercase();
-    WORDS
+    ERROR_WORDS
         .iter()
         .find(|(_, words)| words.iter().any(|word| lower.contains(word)))
-        .map_or(Trouble::Task, |(trouble, _)| *trouble)
+        .map_or(ErrorClass::Task, |(class, _)| *class)
 }
 
 /// Returns the HTTP status in a message, as in `unexpected status 401 Unauthorized`, `API Error: 500 …`,
@@ -125,43 +125,46 @@ mod tests {
         let table = [
             (
                 "exceeded retry limit, last status: 429 Too Many Requests",
-                Trouble::RateLimit,
+                ErrorClass::RateLimit,
             ),
             (
                 "API Error: Request rejected (429) · mock",
-                Trouble::RateLimit,
+                ErrorClass::RateLimit,
             ),
-            ("[API Error: {\"error\":{\"code\":500}}]", Trouble::Outage),
-            ("API Error: 529 overloaded", Trouble::Outage),
+            (
+                "[API Error: {\"error\":{\"code\":500}}]",
+                ErrorClass::Outage,
+            ),
+            ("API Error: 529 overloaded", ErrorClass::Outage),
             (
                 "unexpected status 401 Unauthorized: x, url: y",
-                Trouble::SignIn,
+                ErrorClass::SignIn,
             ),
-            ("API Error: 400 prompt is too long", Trouble::Task),
+            ("API Error: 400 prompt is too long", ErrorClass::Task),
             (
                 "API Error: 400 Your credit balance is too low",
-                Trouble::RateLimit,
+                ErrorClass::RateLimit,
             ),
             (
                 "stream disconnected before completion: idle timeout waiting for SSE",
-                Trouble::Outage,
+                ErrorClass::Outage,
             ),
             (
                 "Model stream ended with malformed function call.",
-                Trouble::Task,
+                ErrorClass::Task,
             ),
-            ("API Error: Connection error.", Trouble::Outage),
-            ("Invalid API key · Please run /login", Trouble::SignIn),
-            ("Not logged in · Please run /login", Trouble::SignIn),
+            ("API Error: Connection error.", ErrorClass::Outage),
+            ("Invalid API key · Please run /login", ErrorClass::SignIn),
+            ("Not logged in · Please run /login", ErrorClass::SignIn),
             (
                 "Missing environment variable: `OPENAI_API_KEY`.",
-                Trouble::SignIn,
+                ErrorClass::SignIn,
             ),
-            ("error: 4290 lines", Trouble::Task),
-            ("", Trouble::Task),
+            ("error: 4290 lines", ErrorClass::Task),
+            ("", ErrorClass::Task),
         ];
         for (message, expected) in table {
-            assert_eq!(of_message(message), expected, "{message}");
+            assert_eq!(classify_message(message), expected, "{message}");
         }
     }
 }

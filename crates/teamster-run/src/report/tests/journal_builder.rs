@@ -17,13 +17,13 @@ pub(super) const BASE: &str = "b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0";
 pub(super) const WORK: &str = "c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1";
 
 /// A run whose journal is kept in a real store.
-pub(super) struct Story {
+pub(super) struct JournalBuilder {
     store: MemStore,
     clock: Arc<ManualClock>,
     pub(super) team: TeamName,
 }
 
-impl Story {
+impl JournalBuilder {
     pub(super) fn new(workers: &[&str]) -> Self {
         let clock = Arc::new(ManualClock::new(Time::from_millis(1_770_465_600_000)));
         let me = ProcessId {
@@ -180,8 +180,8 @@ pub(super) fn check(on: &str, command: &str, round: u64, more: &Value) -> Value 
 }
 
 /// A run in which everything happens that can happen.
-pub(super) fn rich() -> Story {
-    let story = Story::new(&["worker-1", "worker-2"]);
+pub(super) fn rich() -> JournalBuilder {
+    let story = JournalBuilder::new(&["worker-1", "worker-2"]);
     story.tell(
         0,
         "run.started",
@@ -282,7 +282,7 @@ pub(super) fn rich() -> Story {
 }
 
 /// The same run, decided and over.
-pub(super) fn rich_and_over() -> Story {
+pub(super) fn rich_and_over() -> JournalBuilder {
     let story = rich();
     let given = json!({"gate": "0a1b", "commit": WORK, "by": "user", "rollback": false, "text": "Good enough."});
     story.tell(300, "approval.given", None, given);
@@ -294,8 +294,8 @@ pub(super) fn rich_and_over() -> Story {
 }
 
 /// A team that asks, answers, finds, reviews and chooses results.
-pub(super) fn talkative() -> Story {
-    let story = Story::new(&["ann", "ben"]);
+pub(super) fn talkative() -> JournalBuilder {
+    let story = JournalBuilder::new(&["ann", "ben"]);
     let members = json!([{"name": "ann", "provider": "claude"}, {"name": "ben", "provider": "codex", "role": "reviewer"}]);
     story.tell(
         0,
