@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use teamster_fs::fail;
 use teamster_journal::EventActor;
 use teamster_store::{
-    Backend, ClaimRequest, Clock, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient,
-    Result, Signal, Store, Txn, rebuild,
+    Backend, ClaimRequest, Clock, FileStore, OutgoingMessage, PlannedTask, ReadStore, Reader,
+    Recipient, Result, Signal, Store, Txn, rebuild,
 };
 use teamster_testkit::ManualClock;
 use teamster_testkit::recorded;
@@ -159,7 +159,11 @@ impl Scene {
         let list = self.store.tasks(&team())?.tasks;
         assert_eq!(told.iter().count(), list.len());
         for (told, there) in told.iter().zip(&list) {
-            assert!(rebuild::same(told, there), "task {} differs", there.id());
+            assert!(
+                rebuild::is_same_task(told, there),
+                "task {} differs",
+                there.id()
+            );
         }
         Ok(())
     }
@@ -185,8 +189,8 @@ fn new(subject: &str, blockers: &[u64]) -> NewTask {
     }
 }
 
-fn message(to: Recipient, number: u64) -> Outgoing {
-    Outgoing {
+fn message(to: Recipient, number: u64) -> OutgoingMessage {
+    OutgoingMessage {
         from: "lead".to_owned(),
         to,
         kind: "message".to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use teamster_journal::EventActor;
-use teamster_store::{PlannedTask, Read, Store};
+use teamster_store::{PlannedTask, ReadStore, Store};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::transitions::Edit;
 

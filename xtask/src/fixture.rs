@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use teamster_fs::{Sync, layout};
 use teamster_journal::{Event, EventActor};
-use teamster_store::{FileStore, PlannedTask, Read, Store};
+use teamster_store::{FileStore, PlannedTask, ReadStore, Store};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::task::NewTask;
 use teamster_types::team::{NewMember, NewTeam};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use teamster_fs::layout::Layout;
-use teamster_store::{Read, Store, TeamEntry};
+use teamster_store::{ReadStore, Store, TeamEntry};
 use teamster_types::TeamName;
 use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_view::model::{Sessions, TeamView, run_now};
@@ -145,7 +145,7 @@ impl App {
     }
 
     /// Returns the store, for reading only.
-    pub fn read(&self) -> Result<&dyn Read> {
+    pub fn read(&self) -> Result<&dyn ReadStore> {
         Ok(self.store()?)
     }
 

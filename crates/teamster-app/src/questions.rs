@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use teamster_journal::payload::{ProposedTask, QuestionAnswered, QuestionId, QuestionKind};
 use teamster_journal::{EventActor, EventKind, NewEvent, Question, QuestionFate};
-use teamster_store::{AcceptedProposal, Kind, PlannedTask, StoreError, TeamChanges};
+use teamster_store::{AcceptedProposal, PlannedTask, StoreError, StoreErrorKind, TeamChanges};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::text::shown_line;
 use teamster_types::{TaskId, TeamName};
@@ -143,7 +143,7 @@ fn change(
 
 /// Returns the state of a question if that is why the store refused an answer; otherwise the error of the store.
 fn late(app: &App, team: &TeamName, id: QuestionId, error: StoreError) -> Result<AppError> {
-    if error.busy || error.kind != Kind::Conflict {
+    if error.busy || error.kind != StoreErrorKind::Conflict {
         return Ok(error.into());
     }
     Ok(match fate(app, team, id)? {
@@ -223,7 +223,12 @@ fn unblock(app: &App, team: &TeamName, answered: &AnsweredQuestion) -> Result<bo
         .unblock(team, &app.actor.recorded_as(), task, &answered.answer);
     match unblocked {
         Ok(_) => Ok(true),
-        Err(error) if matches!(error.kind, Kind::Conflict | Kind::NotFound) && !error.busy => {
+        Err(error)
+            if matches!(
+                error.kind,
+                StoreErrorKind::Conflict | StoreErrorKind::NotFound
+            ) && !error.busy =>
+        {
             tracing::debug!("task {task} does not wait for the answer: {error}");
             // Another answer came first, or the question was asked without blocking the task.
             match fate(app, team, question.id)? {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use teamster_fs::{FileSnapshot, Owner, UserFile};
 use teamster_postgres::{PgSettings, PgStore, StoreStatus, StoreUrl};
-use teamster_store::{FileStore, Settings, Store, SystemClock, TeamExport};
+use teamster_store::{FileStore, FileStoreSettings, Store, SystemClock, TeamExport};
 use teamster_types::progress::Progress;
 use teamster_types::{TaskId, TeamName};
 
@@ -74,7 +74,11 @@ impl ChosenStore {
 
     /// Opens it for a worker, with the settings of its project. While a database is unreachable, the worker waits up to the
     /// lease of its task: until then it owns the task, and none of its reports may be lost.
-    pub(crate) fn open_for_worker(&self, app: &App, settings: Settings) -> Result<Arc<dyn Store>> {
+    pub(crate) fn open_for_worker(
+        &self,
+        app: &App,
+        settings: FileStoreSettings,
+    ) -> Result<Arc<dyn Store>> {
         let worker = PgSettings {
             patience: settings.lease,
             polls: true,
@@ -86,7 +90,7 @@ impl ChosenStore {
     fn open_with(
         &self,
         app: &App,
-        settings: Settings,
+        settings: FileStoreSettings,
         database: PgSettings,
     ) -> Result<Arc<dyn Store>> {
         Ok(match &self.place {
@@ -126,19 +130,15 @@ impl ChosenStore {
     }
 
     /// Grants a role of the server access to a team.
-    pub fn let_work(&self, app: &App, role: &str, team: &TeamName) -> Result {
+    pub fn grant_access(&self, app: &App, role: &str, team: &TeamName) -> Result {
         app.must_be_a_person("giving a role rights")?;
-        Ok(teamster_postgres::let_work(self.url()?, role, team)?)
+        Ok(teamster_postgres::grant_access(self.url()?, role, team)?)
     }
 
     /// Revokes a role's access, and returns whether it had it.
-    pub fn let_work_no_more(&self, app: &App, role: &str, team: &TeamName) -> Result<bool> {
+    pub fn revoke_access(&self, app: &App, role: &str, team: &TeamName) -> Result<bool> {
         app.must_be_a_person("taking rights from a role")?;
-        Ok(teamster_postgres::let_work_no_more(
-            self.url()?,
-            role,
-            team,
-        )?)
+        Ok(teamster_postgres::revoke_access(self.url()?, role, team)?)
     }
 
     fn url(&self) -> Result<&StoreUrl> {

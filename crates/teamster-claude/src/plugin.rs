@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use teamster_fs::{Dir, random_hex, remove_tree};
-use teamster_store::{Kind, StoreError};
+use teamster_store::{StoreError, StoreErrorKind};
 
 use crate::install::hooks;
 
@@ -144,7 +144,7 @@ fn hooks_file() -> Value {
 fn pretty(value: &Value) -> Result<String, StoreError> {
     serde_json::to_string_pretty(value)
         .map(|text| text + "\n")
-        .map_err(|error| StoreError::new(Kind::Failed, error.to_string()))
+        .map_err(|error| StoreError::new(StoreErrorKind::Failed, error.to_string()))
 }
 
 fn single_quoted(word: &str) -> String {

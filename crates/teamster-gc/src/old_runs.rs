@@ -10,7 +10,7 @@ use std::time::Duration;
 use teamster_fs::{Dir, FileKind, layout, remove_tree, team_store};
 use teamster_isolate::git::{self, KeptRef, Repo};
 use teamster_journal::{EventType, RunState};
-use teamster_store::Read as _;
+use teamster_store::ReadStore as _;
 use teamster_types::{TeamName, Time};
 
 use crate::Result;

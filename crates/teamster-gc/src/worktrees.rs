@@ -13,7 +13,7 @@ use teamster_fs::{Dir, Lock, Waited, layout, proc, team_store};
 use teamster_isolate::git::{
     self, Git, GitError, ListedWorktree, Removal, Repo, WorktreeKind, WorktreeState,
 };
-use teamster_store::{FileStore, Read, Settings, SystemClock};
+use teamster_store::{FileStore, FileStoreSettings, ReadStore, SystemClock};
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::{TeamName, WorkerName};
 use teamster_view::workers::{self, WorkerRow};
@@ -32,7 +32,7 @@ pub struct ProjectGc<'a> {
     /// Holds `PATH`, in which git is looked for.
     pub path: OsString,
     /// How the store is opened.
-    pub settings: Settings,
+    pub settings: FileStoreSettings,
     /// The limits for judging the health of workers.
     pub limits: Limits,
 }

@@ -17,7 +17,7 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::error::Result;
 use crate::export::TeamExport;
-use crate::store::{DeletedTeam, Read, Signal};
+use crate::store::{DeletedTeam, ReadStore, Signal};
 
 pub use crate::rules::{created, no_task, refuse_held};
 
@@ -102,7 +102,7 @@ pub trait Txn {
     fn put_config(&mut self, config: TeamConfig);
 
     /// Returns a task for reading only: a foreign program may change it immediately afterwards.
-    fn look(&mut self, id: &TaskId) -> Result<Option<Task>>;
+    fn read_task(&mut self, id: &TaskId) -> Result<Option<Task>>;
 
     /// Opens a task for writing: foreign programs are locked out of it until the transaction ends.
     fn open(&mut self, id: &TaskId) -> Result<Option<Task>>;
@@ -143,10 +143,10 @@ pub trait Txn {
 
     /// Takes the lock that other programs respect while a task is being claimed. Returns false when another claimer
     /// holds it.
-    fn hold_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool>;
+    fn lock_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool>;
 
     /// Releases the lock of a claim that was not made.
-    fn drop_claim(&mut self, id: &TaskId) -> Result<()>;
+    fn unlock_claim(&mut self, id: &TaskId) -> Result<()>;
 
     /// Returns whether a process is alive.
     fn life(&self, process: &ProcessId) -> Life;
@@ -198,8 +198,8 @@ pub trait Txn {
     fn put_signal(&mut self, worker: &WorkerName, signal: Option<&Signal>) -> Result<()>;
 }
 
-/// A back end: it runs transactions. Plain reads are its [`Read`] part.
-pub trait Backend: Read {
+/// A back end: it runs transactions. Plain reads are its [`ReadStore`] part.
+pub trait Backend: ReadStore {
     /// Runs one transaction. `change` may run several times, each time from the beginning, until it commits without a
     /// conflict. Returns the journal position before its first event; the value is meaningless for a change without
     /// events.
@@ -218,8 +218,8 @@ pub trait Backend: Read {
     fn drop_team(&self, team: &TeamName, actor: &EventActor, force: bool) -> Result<DeletedTeam>;
 
     /// Returns a consistent snapshot of everything a team has, claims included.
-    fn whole_team(&self, team: &TeamName) -> Result<TeamExport>;
+    fn snapshot_team(&self, team: &TeamName) -> Result<TeamExport>;
 
     /// Creates a team from an export, atomically; refused when a team of that name exists.
-    fn put_whole_team(&self, export: &TeamExport) -> Result<()>;
+    fn restore_team(&self, export: &TeamExport) -> Result<()>;
 }

@@ -9,7 +9,7 @@
 //!
 //! Only `zombies scan` asks tmux about panes: showing a status starts no program.
 
-use teamster_store::Read;
+use teamster_store::ReadStore;
 use teamster_types::health::{Assessment, Verdict};
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::{Life, ProcessId};
@@ -25,7 +25,7 @@ pub(crate) struct Lead {
 
 impl Lead {
     /// Reads every record of the lead: its sessions, and the process that newer clients record in the registry.
-    pub(crate) fn find(read: &dyn Read, team: &str, config: &TeamConfig) -> Self {
+    pub(crate) fn find(read: &dyn ReadStore, team: &str, config: &TeamConfig) -> Self {
         let sessions = read.client_sessions();
         let leads = |session: &&ClientSession| session.leads(config.lead_session(), team);
         let mut records: Vec<ProcessId> = sessions
@@ -58,7 +58,7 @@ impl Lead {
     }
 
     /// Returns the verdict on one teammate.
-    pub(crate) fn assess(&self, read: &dyn Read, member: &TeamMember) -> Assessment {
+    pub(crate) fn assess(&self, read: &dyn ReadStore, member: &TeamMember) -> Assessment {
         let mut evidence = Vec::new();
         let in_process = member.backend == "in-process" || member.pane == "in-process";
         let verdict = if in_process {
@@ -87,7 +87,12 @@ impl Lead {
         Assessment { verdict, evidence }
     }
 
-    fn in_pane(&self, read: &dyn Read, member: &TeamMember, evidence: &mut Vec<Phrase>) -> Verdict {
+    fn in_pane(
+        &self,
+        read: &dyn ReadStore,
+        member: &TeamMember,
+        evidence: &mut Vec<Phrase>,
+    ) -> Verdict {
         let pane = &member.pane;
         match life_in_pane(&self.sessions, pane, |process| read.life(process)) {
             Some((Life::Alive, pid)) => {

@@ -1,7 +1,7 @@
 //! Which worker should get a task, with every worker's score.
 
 use serde::Serialize;
-use teamster_store::{Read, Result};
+use teamster_store::{ReadStore, Result};
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::routing::{RoutingCandidate, Scored, default_capabilities, rank};
 use teamster_types::task::{Status, Task};
@@ -32,7 +32,7 @@ pub struct WorkerRoute {
 
 /// Returns the rating of every worker of the team for this task, the best first and the excluded ones last.
 pub fn routes(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     team: &TeamName,
     config: &TeamConfig,
     task: &Task,

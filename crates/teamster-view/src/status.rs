@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use teamster_journal::WorkerPhase;
-use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
+use teamster_store::{Damaged, ReadStore, Result, StoredMessage, TeamEntry};
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::phrase::{Phrase, PhraseCode, PhraseKey};
 use teamster_types::progress::Progress;
@@ -149,13 +149,13 @@ fn without_codes<S: serde::Serializer>(
 
 /// Returns the status of a listed team. A registry that cannot be read is a problem, not an error: it must not hide the
 /// other teams.
-pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<TeamStatus> {
+pub fn of_entry(read: &dyn ReadStore, entry: &TeamEntry, limits: &Limits) -> Result<TeamStatus> {
     of_entry_by(read, entry, limits, &|team| run_now(read, team))
 }
 
 /// Returns the status of a listed team. `run` looks up the state of its run.
 pub(crate) fn of_entry_by(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     entry: &TeamEntry,
     limits: &Limits,
     run: RunOf<'_>,
@@ -182,7 +182,7 @@ pub(crate) fn of_entry_by(
 
 /// Returns the status of one team.
 fn of_team(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     team: &TeamName,
     config: &TeamConfig,
     limits: &Limits,
@@ -259,7 +259,10 @@ pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<TeamPro
 }
 
 /// Returns one problem for all lines of the journal that are not events.
-pub(crate) fn damaged_journal(read: &dyn Read, team: &TeamName) -> Result<Option<TeamProblem>> {
+pub(crate) fn damaged_journal(
+    read: &dyn ReadStore,
+    team: &TeamName,
+) -> Result<Option<TeamProblem>> {
     let (lines, count) = read.damaged_lines(team)?;
     Ok(lines.first().map(|first| {
         let told = match count {
@@ -274,7 +277,7 @@ pub(crate) fn damaged_journal(read: &dyn Read, team: &TeamName) -> Result<Option
 }
 
 /// Returns the problems of messages that were not read in time.
-pub(crate) fn unread(read: &dyn Read, team: &TeamName) -> Result<Vec<TeamProblem>> {
+pub(crate) fn unread(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<TeamProblem>> {
     Ok(undelivered(&messages::overdue(read, team)?, read.now()))
 }
 
@@ -299,7 +302,7 @@ fn damaged(file: &str, error: &str) -> TeamProblem {
 }
 
 /// Returns the decision that a person has to make: about the work at the gate, or about a plan.
-pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<TeamProblem>> {
+pub(crate) fn at_gate(read: &dyn ReadStore, team: &TeamName) -> Result<Option<TeamProblem>> {
     let (gate, plan) = open_decisions(read, team)?;
     let gate = gate.map(|gate| {
         let command = gate.command(team);
@@ -331,12 +334,12 @@ fn unwell(row: &WorkerRow) -> Option<TeamProblem> {
 }
 
 /// Returns one problem per mailbox, however many messages wait in it.
-fn undelivered(overdue: &[Filed], now: Time) -> Vec<TeamProblem> {
-    let mut boxes: BTreeMap<&str, Vec<&Filed>> = BTreeMap::new();
+fn undelivered(overdue: &[StoredMessage], now: Time) -> Vec<TeamProblem> {
+    let mut boxes: BTreeMap<&str, Vec<&StoredMessage>> = BTreeMap::new();
     for filed in overdue {
         boxes.entry(&filed.mailbox).or_default().push(filed);
     }
-    let waits = |filed: &&Filed| filed.message.timestamp().map(|sent| now.since(sent));
+    let waits = |filed: &&StoredMessage| filed.message.timestamp().map(|sent| now.since(sent));
     boxes
         .into_iter()
         .map(|(mailbox, waiting)| {

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use teamster_store::{Damaged, Read, Result};
+use teamster_store::{Damaged, ReadStore, Result};
 use teamster_types::graph::{Blocker, Standing, State, standing, standings};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::{Reservations, may_overlap};
@@ -63,12 +63,12 @@ pub struct TaskListView {
 }
 
 /// Returns one task, evaluated against its blockers.
-pub fn task(read: &dyn Read, team: &TeamName, id: &TaskId) -> Result<TaskView> {
+pub fn task(read: &dyn ReadStore, team: &TeamName, id: &TaskId) -> Result<TaskView> {
     Ok(judged(read, team, read.task(team, id)?))
 }
 
 /// Returns a task that was just read or changed, evaluated against its blockers.
-pub fn judged(read: &dyn Read, team: &TeamName, task: Task) -> TaskView {
+pub fn judged(read: &dyn ReadStore, team: &TeamName, task: Task) -> TaskView {
     // An unreadable blocker blocks, like a missing one.
     let standing = standing(&task, read.now(), |id| {
         Blocker::of(read.task(team, id).ok().as_ref())
@@ -79,7 +79,7 @@ pub fn judged(read: &dyn Read, team: &TeamName, task: Task) -> TaskView {
 
 /// Returns the state of a task whose worker died: it can be claimed, although its file still says `in_progress`.
 fn free_again(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     team: &TeamName,
     task: &Task,
     beats: &OnceCell<Vec<Heartbeat>>,
@@ -103,7 +103,7 @@ fn free_again(
 }
 
 /// Returns every task of a team.
-pub fn list(read: &dyn Read, team: &TeamName) -> Result<TaskListView> {
+pub fn list(read: &dyn ReadStore, team: &TeamName) -> Result<TaskListView> {
     let found = read.tasks(team)?;
     let progress = Progress::of(&found.tasks);
     Ok(TaskListView {
@@ -114,7 +114,7 @@ pub fn list(read: &dyn Read, team: &TeamName) -> Result<TaskListView> {
 }
 
 /// Evaluates all tasks of a team, each in relation to the others.
-pub(crate) fn judge(read: &dyn Read, team: &TeamName, tasks: Vec<Task>) -> Vec<TaskView> {
+pub(crate) fn judge(read: &dyn ReadStore, team: &TeamName, tasks: Vec<Task>) -> Vec<TaskView> {
     let standings = standings(&tasks, read.now());
     let beats = OnceCell::new();
     tasks

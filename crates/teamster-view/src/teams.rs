@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use teamster_store::{Read, Result, TeamEntry};
+use teamster_store::{ReadStore, Result, TeamEntry};
 use teamster_types::TeamName;
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
@@ -39,13 +39,13 @@ pub struct TeamListRow {
 pub(crate) type RunOf<'a> = &'a dyn Fn(&TeamName) -> Result<RunNow>;
 
 /// Returns the row of a listed team.
-pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamListRow {
+pub fn row(read: &dyn ReadStore, entry: &TeamEntry) -> TeamListRow {
     row_by(read, entry, &|team| run_now(read, team))
 }
 
 /// Returns the row of a listed team. `run` looks up the state of its run, if nothing else shows whether the team has
 /// ended.
-pub(crate) fn row_by(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamListRow {
+pub(crate) fn row_by(read: &dyn ReadStore, entry: &TeamEntry, run: RunOf<'_>) -> TeamListRow {
     let config = entry.config.as_ref();
     TeamListRow {
         name: entry.name.clone(),
@@ -63,7 +63,7 @@ pub(crate) fn row_by(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Team
 /// living host or lead process, or a claim with an unexpired lease. It is ended when none is, and its run has finished
 /// or, without a run, all its tasks are completed or failed permanently. Otherwise, and when it cannot be read, it is
 /// stale.
-pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Viewed {
+pub(crate) fn state(read: &dyn ReadStore, entry: &TeamEntry, run: RunOf<'_>) -> Viewed {
     let (Ok(team), Ok(config)) = (entry.name.parse::<TeamName>(), &entry.config) else {
         return Viewed::Stale;
     };
@@ -84,7 +84,7 @@ pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Viewe
     }
 }
 
-fn is_live(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
+fn is_live(read: &dyn ReadStore, team: &TeamName, config: &TeamConfig) -> bool {
     let now = read.now();
     let beats: Vec<Heartbeat> = read
         .heartbeats(team)
@@ -101,14 +101,14 @@ fn is_live(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
 }
 
 /// The counts are cheap; the tasks are read only when the counts show that one is in progress.
-fn is_at_work(read: &dyn Read, team: &TeamName) -> bool {
+fn is_at_work(read: &dyn ReadStore, team: &TeamName) -> bool {
     read.progress(team)
         .is_ok_and(|(progress, _)| progress.in_progress_tasks > 0)
 }
 
 /// Returns whether the host of a team is running: the process that teamster recorded, or the lead of a team of Claude
 /// Code.
-fn is_hosted(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
+fn is_hosted(read: &dyn ReadStore, team: &TeamName, config: &TeamConfig) -> bool {
     match config.kind() {
         TeamOrigin::Claude => Lead::find(read, team.as_str(), config).is_alive(),
         TeamOrigin::Teamster => {
@@ -155,7 +155,7 @@ impl fmt::Display for Alive {
 
 /// Returns the workers and the host of a team that are proven alive: the host by its process, a worker by a fresh
 /// heartbeat, by the process of its heartbeat, or by the process of its claim.
-pub fn alive(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> Result<Vec<Alive>> {
+pub fn alive(read: &dyn ReadStore, team: &TeamName, config: &TeamConfig) -> Result<Vec<Alive>> {
     let now = read.now();
     let (beats, _) = read.heartbeats(team)?;
     let mut alive: Vec<Alive> = host_of(config)
@@ -201,7 +201,7 @@ struct Holder {
 }
 
 /// Returns the holders of tasks.
-fn holders(read: &dyn Read, team: &TeamName) -> Vec<Holder> {
+fn holders(read: &dyn ReadStore, team: &TeamName) -> Vec<Holder> {
     let now = read.now();
     let tasks = read.tasks(team).ok();
     tasks

@@ -7,7 +7,7 @@ use serde::Serialize;
 use teamster_claude::state::Status as SessionStatus;
 use teamster_fs::layout::Layout;
 use teamster_journal::{Event, EventKind, family};
-use teamster_store::{Damaged, Read, Result};
+use teamster_store::{Damaged, ReadStore, Result};
 use teamster_types::created_at::created_at;
 use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
@@ -65,7 +65,7 @@ pub struct Workers {
 
 /// Returns the workers of a team.
 pub fn list(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     team: &TeamName,
     config: &TeamConfig,
     limits: &Limits,
@@ -152,7 +152,7 @@ pub(crate) fn add_session(rows: &mut [WorkerRow], session: &TeamView) {
 /// Returns the teammates of a team of Claude Code that are proven dead, as every view shows them. `layout` locates the
 /// state files of its project.
 pub fn dead_teammates(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     layout: &Layout,
     team: &TeamName,
     config: &TeamConfig,
@@ -164,7 +164,7 @@ pub fn dead_teammates(
 
 /// Returns the workers of a team like [`list`], extended by the project's state files for a team of Claude Code.
 pub fn list_beside_sessions(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     layout: &Layout,
     team: &TeamName,
     config: &TeamConfig,
@@ -182,7 +182,7 @@ pub fn list_beside_sessions(
 }
 
 /// Returns the task that each teammate of Claude Code works on, as its client records it in the task file.
-fn held_tasks(read: &dyn Read, team: &TeamName) -> HashMap<String, TaskId> {
+fn held_tasks(read: &dyn ReadStore, team: &TeamName) -> HashMap<String, TaskId> {
     let tasks = read.tasks(team).map(|list| list.tasks).unwrap_or_default();
     tasks
         .iter()
@@ -211,7 +211,7 @@ struct LastSteps {
 }
 
 impl LastSteps {
-    fn of(read: &dyn Read, team: &TeamName) -> Result<Self> {
+    fn of(read: &dyn ReadStore, team: &TeamName) -> Result<Self> {
         let events = read.last_events(team, ENDS_WITHIN)?.events;
         let is_whole = events.len() < ENDS_WITHIN;
         let mut cast = HashSet::new();
@@ -267,7 +267,7 @@ impl LastSteps {
 }
 
 fn row(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     member: Option<&TeamMember>,
     beat: Option<Heartbeat>,
     limits: &Limits,
@@ -347,7 +347,11 @@ impl WorkerRow {
 }
 
 /// Judges a worker by its heartbeat and the process behind it.
-pub(crate) fn assess(read: &dyn Read, beat: Option<&Heartbeat>, limits: &Limits) -> Assessment {
+pub(crate) fn assess(
+    read: &dyn ReadStore,
+    beat: Option<&Heartbeat>,
+    limits: &Limits,
+) -> Assessment {
     health::judge(read.now(), beat, None, |process| read.life(process), limits)
 }
 

@@ -44,7 +44,7 @@ use teamster_journal::payload::{
 };
 use teamster_journal::{EventActor, EventKind};
 use teamster_prompts::Prompts;
-use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
+use teamster_store::{ClaimRequest, Claimed, Signal, Store, StoreError, StoreErrorKind};
 use teamster_types::TaskId;
 use teamster_types::heartbeat::{LimitCause, ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
@@ -326,7 +326,7 @@ impl Bridge {
                         continue;
                     }
                     Ok(None) => self.report_idle(),
-                    Err(error) if error.kind == Kind::NotFound => {
+                    Err(error) if error.kind == StoreErrorKind::NotFound => {
                         self.lifecycle.note_team_gone();
                         continue;
                     }
@@ -1084,7 +1084,7 @@ impl Bridge {
     /// Waits, and returns whether to retry writing a result that the store could not accept. No other process can end the task
     /// while this bridge lives, so a full disk must not lose the result; but a stop request must not wait forever.
     fn may_write_again(&mut self, error: &StoreError, tries: u32) -> bool {
-        let may_pass = error.busy || error.kind == Kind::Unreachable;
+        let may_pass = error.busy || error.kind == StoreErrorKind::Unreachable;
         let is_last = self.lifecycle.is_stopping() && tries > LAST_WRITES;
         if !may_pass || self.lifecycle.is_team_gone() || is_last {
             return false;

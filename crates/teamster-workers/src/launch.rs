@@ -9,7 +9,7 @@ use teamster_isolate::STORE;
 use teamster_isolate::detached::Detached;
 use teamster_isolate::process_tree::{GUARD, LAUNCH};
 use teamster_isolate::tmux::{PaneCommand, Tmux, TmuxError};
-use teamster_store::{Read, StoreError};
+use teamster_store::{ReadStore, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 
 use crate::guard::{self, GUARDED};
@@ -43,7 +43,7 @@ const LAST_WORDS: usize = 2_000;
 /// Starts the workers of a project.
 pub struct Launcher<'a> {
     /// The store that heartbeats are read from.
-    pub store: &'a dyn Read,
+    pub store: &'a dyn ReadStore,
     /// The project's folder.
     pub project: &'a Path,
     /// The path of teamster's own program.

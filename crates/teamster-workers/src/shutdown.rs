@@ -20,7 +20,7 @@ use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
 use teamster_journal::payload::WorkerStopped;
 use teamster_journal::{EventActor, EventKind, NewEvent};
-use teamster_store::{Outgoing, Recipient, Signal, Store, StoreError};
+use teamster_store::{OutgoingMessage, Recipient, Signal, Store, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
 use teamster_types::process::{Life, ProcessId};
@@ -350,7 +350,7 @@ impl ShutdownCoordinator<'_> {
         extra.insert("drain".into(), request.drain.into());
         self.store.send(
             &request.team,
-            &Outgoing {
+            &OutgoingMessage {
                 from: "lead".to_owned(),
                 to: Recipient::Worker(known.worker.to_string()),
                 kind: "shutdown_request".to_owned(),

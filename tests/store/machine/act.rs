@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use teamster_journal::EventActor;
-use teamster_store::{Kind, Recipient, Result, Store};
+use teamster_store::{Recipient, Result, Store, StoreErrorKind};
 use teamster_types::TaskId;
 use teamster_types::task::{NewTask, Token};
 use teamster_types::transitions::Edit;
@@ -174,7 +174,7 @@ impl Act {
         now: i64,
         made: u64,
         locked: &BTreeSet<u64>,
-    ) -> Result<ActResult, Kind> {
+    ) -> Result<ActResult, StoreErrorKind> {
         match self {
             Self::Create {
                 subject,
@@ -198,7 +198,7 @@ impl Act {
                 let got = match id {
                     None => tasks.claim_next(&who, locked),
                     Some(id) if locked.contains(id) && tasks.tasks.contains_key(id) => {
-                        return Err(Kind::Conflict);
+                        return Err(StoreErrorKind::Conflict);
                     }
                     Some(id) => {
                         let mut after = tasks.clone();

@@ -10,7 +10,8 @@ use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
 use teamster_postgres::{PgSettings, PgStore, StoreUrl};
 use teamster_store::{
-    ClaimRequest, Claimed, FileStore, Outgoing, Reader, Recipient, Settings, Store, SystemClock,
+    ClaimRequest, Claimed, FileStore, FileStoreSettings, OutgoingMessage, Reader, Recipient, Store,
+    SystemClock,
 };
 use teamster_types::{TeamName, WorkerName};
 
@@ -33,10 +34,10 @@ pub fn open_store(claude: &Path, project: &Path, sync: Sync) -> Result<FileStore
         project_config: project.join("none.toml"),
         database: None,
     };
-    let settings = Settings {
+    let settings = FileStoreSettings {
         sync,
         patience: Duration::from_secs(60),
-        ..Settings::default()
+        ..FileStoreSettings::default()
     };
     Ok(FileStore::open(&layout, Arc::new(SystemClock), settings)?)
 }
@@ -77,7 +78,7 @@ pub fn claim(store: &dyn Store, number: usize) -> Result<Claimed> {
 
 /// Sends a plain message from one worker to another.
 pub fn send(store: &dyn Store, from: usize, to: usize, content: &str) -> Result<()> {
-    let outgoing = Outgoing {
+    let outgoing = OutgoingMessage {
         from: worker(from)?.to_string(),
         to: Recipient::Worker(worker(to)?.to_string()),
         kind: "message".to_owned(),

@@ -1,4 +1,4 @@
-//! Settings: variables over the project's file over the user's file over defaults. Each value records its source.
+//! FileStoreSettings: variables over the project's file over the user's file over defaults. Each value records its source.
 //!
 //! An invalid value is an error, never silently replaced by a default, because the user meant something by it. An
 //! unknown key is only reported, because a newer version of teamster may know it.
@@ -20,7 +20,7 @@ use teamster_agents::{Permissions, Rule};
 use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
 use teamster_run::host::LeaderBounds;
-use teamster_store::Settings;
+use teamster_store::FileStoreSettings;
 use teamster_types::health::Limits;
 use teamster_types::paths::Reservations;
 use teamster_types::transitions::LEASE;
@@ -271,7 +271,7 @@ impl Config {
         layers.name_unknown_keys();
         let providers = layers.providers(layout);
         let roles = layers.roles(layout, &providers);
-        let defaults = Settings::default();
+        let defaults = FileStoreSettings::default();
         let limits = WorkerLimits::default();
         let permissions = Permissions::default();
         let bounds = LeaderBounds::default();
@@ -319,8 +319,8 @@ impl Config {
     }
 
     /// Returns the settings of the store.
-    pub fn store_settings(&self) -> Settings {
-        Settings {
+    pub fn store_settings(&self) -> FileStoreSettings {
+        FileStoreSettings {
             lease: self.claim_lease.value,
             patience: self.store_patience.value,
             reservations: self.reservations.value,

@@ -24,7 +24,7 @@ use teamster_run::host::{
 };
 use teamster_run::observer::RunObserver;
 use teamster_run::plan::Plan;
-use teamster_store::{OtherHost, Read, Store};
+use teamster_store::{OtherHost, ReadStore, Store};
 use teamster_types::flow::Stage;
 use teamster_types::process::Life;
 use teamster_types::transitions::Edit;
@@ -115,7 +115,7 @@ fn goes_on(app: &App, team: &TeamName) -> Result<bool> {
 }
 
 /// Returns the state of a run according to its journal, and the position of the last event.
-pub fn state_of(from: &dyn Read, team: &TeamName) -> Result<(RunState, u64)> {
+pub fn state_of(from: &dyn ReadStore, team: &TeamName) -> Result<(RunState, u64)> {
     let mut state = RunState::default();
     let mut seen = 0;
     loop {

@@ -7,7 +7,9 @@ use teamster_fs::Sync;
 use teamster_fs::proc::Machine;
 use teamster_journal::payload::HookReceived;
 use teamster_journal::{EventKind, NewEvent};
-use teamster_store::{FileStore, Read as _, Settings, Store as _, StoreError, SystemClock};
+use teamster_store::{
+    FileStore, FileStoreSettings, ReadStore as _, Store as _, StoreError, SystemClock,
+};
 use teamster_types::TeamName;
 use teamster_types::team::TeamOrigin;
 use teamster_types::text::shown_line;
@@ -89,10 +91,10 @@ fn record_in_journal(
     patience: Duration,
     event: NewEvent,
 ) -> Result<bool, StoreError> {
-    let settings = Settings {
+    let settings = FileStoreSettings {
         sync: Sync::Fast,
         patience,
-        ..Settings::default()
+        ..FileStoreSettings::default()
     };
     let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
     if store.team(team)?.kind() != TeamOrigin::Teamster {

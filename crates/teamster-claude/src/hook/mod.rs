@@ -496,7 +496,7 @@ impl HookCall<'_> {
             actor.lead_name()
         };
         let notes = registry.taken(team, to, &self.context.layout.claude, Path::new(path));
-        let heard = |note: InboxNote| Op::Heard {
+        let heard = |note: InboxNote| Op::ListenerUpdate {
             from: note.from,
             to: note.to,
             content: note.content,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use teamster_fs::layout::PROJECT_CLAUDE;
 use teamster_fs::{Dir, FileSnapshot, FsError, Owner, UserFile};
-use teamster_store::{Kind, StoreError};
+use teamster_store::{StoreError, StoreErrorKind};
 
 use super::merge::{self, Unfit};
 use super::{InstallOutcome, InstallRequest, PATIENCE, Scope, backup, diff, hooks, project};
@@ -228,7 +228,8 @@ fn may_write(
     }
     let unreachable = |what: &str, hint: String| {
         let message = format!("{} {what}", real.display());
-        StoreError::new(Kind::Unreachable, message).hint(format!("{hint}, or {}", by_hand()))
+        StoreError::new(StoreErrorKind::Unreachable, message)
+            .hint(format!("{hint}, or {}", by_hand()))
     };
     if !was.can_keep_owner() {
         let hint = "run this as its owner".to_owned();
@@ -255,7 +256,7 @@ fn proved(path: &Path, new: &str, request: &InstallRequest<'_>, events: &[&str])
         return Ok(());
     }
     Err(StoreError::new(
-        Kind::Failed,
+        StoreErrorKind::Failed,
         format!(
             "{} was not changed: the edited text failed the check",
             path.display()

@@ -159,7 +159,7 @@ pub enum Op {
         timestamp: Option<Time>,
     },
     /// Adds a delivered message that may be known already, however long ago it was sent.
-    Heard {
+    ListenerUpdate {
         /// The sender.
         from: String,
         /// The recipient.
@@ -336,7 +336,7 @@ impl Op {
             Self::Message {
                 from, to, content, ..
             }
-            | Self::Heard {
+            | Self::ListenerUpdate {
                 from, to, content, ..
             } => {
                 short(from);
@@ -439,7 +439,7 @@ impl Op {
                 let letter = letter(memory.row_of(from), to, content, *timestamp, now);
                 say(state, memory, letter, *timestamp)
             }
-            Self::Heard {
+            Self::ListenerUpdate {
                 from,
                 to,
                 content,

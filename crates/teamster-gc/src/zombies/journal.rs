@@ -9,7 +9,7 @@ use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::ZombieSeen;
 use teamster_journal::{Event, EventActor, EventKind, LINE_LIMIT, NewEvent};
-use teamster_store::{FileStore, Read as _, Settings, Store as _, SystemClock};
+use teamster_store::{FileStore, FileStoreSettings, ReadStore as _, Store as _, SystemClock};
 use teamster_types::json;
 use teamster_types::{TeamName, Time};
 
@@ -66,10 +66,10 @@ fn journal_of(scanner: &ZombieScanner<'_>, zombie: &Zombie) -> Option<(FileStore
         TeamFolderEntry::Team(folder) if folder.is_ours() => {}
         _ => return None,
     }
-    let settings = Settings {
+    let settings = FileStoreSettings {
         sync: Sync::Fast,
         patience: scanner.options.budget.patience(),
-        ..Settings::default()
+        ..FileStoreSettings::default()
     };
     let store = FileStore::open(scanner.options.layout, Arc::new(SystemClock), settings).ok()?;
     Some((store, team))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use teamster_claude::state::States;
 use teamster_fs::OrTrace as _;
-use teamster_store::{FileStore, Settings, SystemClock};
+use teamster_store::{FileStore, FileStoreSettings, SystemClock};
 use teamster_types::TeamName;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::Life;
@@ -167,7 +167,11 @@ pub(super) fn ended(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Vec<Zombi
         return Vec::new();
     }
     let options = scanner.options;
-    let store = FileStore::open(options.layout, Arc::new(SystemClock), Settings::default());
+    let store = FileStore::open(
+        options.layout,
+        Arc::new(SystemClock),
+        FileStoreSettings::default(),
+    );
     let dead = store.and_then(|store| dead_teammates(&store, options.layout, &name, config));
     let zombie = |row: WorkerRow| {
         let told = format!("{} has ended: {}", row.name, row.evidence.join(", "));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use teamster_fs::layout;
 use teamster_journal::{EventType, RunState, TeamState};
-use teamster_store::{FileStore, Read, Settings, SystemClock};
+use teamster_store::{FileStore, FileStoreSettings, ReadStore, SystemClock};
 use teamster_types::created_at::created_at;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::Life;
@@ -255,7 +255,7 @@ pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgr
     let store = FileStore::open(
         scanner.options.layout,
         Arc::new(SystemClock),
-        Settings::default(),
+        FileStoreSettings::default(),
     );
     let of_team = TEAM_TURNING_POINTS.map(EventType::name);
     let of_run = RunState::TURNING_POINTS.map(EventType::name);

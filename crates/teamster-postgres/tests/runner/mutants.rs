@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use teamster_store::{Backend as _, Candidates, Read as _, Store as _};
+use teamster_store::{Backend as _, Candidates, ReadStore as _, Store as _};
 use teamster_testkit::wait::wait_until;
 use teamster_types::team::NewMember;
 use teamster_types::transitions::Edit;

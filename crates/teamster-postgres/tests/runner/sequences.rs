@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use teamster_journal::EventActor;
 use teamster_postgres::{PgSettings, PgStore};
-use teamster_store::{ClaimRequest, Outgoing, Reader, Recipient, Store, StoreError};
+use teamster_store::{ClaimRequest, OutgoingMessage, Reader, Recipient, Store, StoreError};
 use teamster_testkit::scratch::{gone, stopped_clock};
 use teamster_testkit::{ManualClock, MemStore};
 use teamster_types::process::{Life, ProcessId};
@@ -177,7 +177,7 @@ impl StoreSide {
             }
             StoreOperation::Delete(task) => named(store.delete_task(&team, &person, &id(task))?),
             StoreOperation::Send { from, to } => {
-                let outgoing = Outgoing {
+                let outgoing = OutgoingMessage {
                     from: WORKERS[*from].to_owned(),
                     to: Recipient::Worker(WORKERS[*to].to_owned()),
                     kind: "message".to_owned(),

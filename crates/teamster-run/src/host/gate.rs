@@ -11,7 +11,7 @@ use teamster_journal::{
     EventActor, EventKind, Gate, GateDecision, NewEvent, ReviewOutcome, RunState,
 };
 use teamster_party::{ApprovalDecision, NewApproval, Party, PartySession, Via};
-use teamster_store::{Outgoing, Recipient};
+use teamster_store::{OutgoingMessage, Recipient};
 use teamster_types::TaskId;
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
@@ -593,7 +593,7 @@ fn publish_decision(
     extra.insert("commit".into(), json!(answered.commit));
     let sent = run.store().send(
         run.team(),
-        &Outgoing {
+        &OutgoingMessage {
             from: "user".to_owned(),
             to: Recipient::Lead,
             kind: "approval".to_owned(),

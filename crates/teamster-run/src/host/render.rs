@@ -6,7 +6,7 @@ use teamster_journal::Event;
 use teamster_journal::Gate;
 use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown, WorkerWords};
 use teamster_party::Party;
-use teamster_store::Filed;
+use teamster_store::StoredMessage;
 use teamster_types::message::UNDELIVERED;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Task;
@@ -124,14 +124,14 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
 /// Returns the messages to workers that were never delivered, each as a sentence.
 fn untaken(run: &RunContext<'_>) -> Vec<Phrase> {
     let messages = run.store().messages(run.team()).unwrap_or_default();
-    let is_untaken = |filed: &&Filed| {
+    let is_untaken = |filed: &&StoredMessage| {
         let message = &filed.message;
         let to_worker = filed.mailbox.starts_with("inbox/") && message.to() != "lead";
         // A notification that another message was not delivered is not a message of a member.
         let is_own = message.kind() == "message" && !message.as_object().contains_key(UNDELIVERED);
         to_worker && filed.delivered_at.is_none() && is_own
     };
-    let untaken: Vec<&Filed> = messages.iter().filter(is_untaken).collect();
+    let untaken: Vec<&StoredMessage> = messages.iter().filter(is_untaken).collect();
     let mut sentences: Vec<Phrase> = untaken
         .iter()
         .take(MOST_UNTAKEN)

@@ -24,7 +24,7 @@ use teamster_journal::{
     EventActor, EventKind, HOST, NewEvent, Question, QuestionFate, ReviewState,
 };
 use teamster_prompts::facts::{Answer, MemberFacts, Said, TaskStateFacts, WakeLimits, WakePrompt};
-use teamster_store::{Kind, StoreError};
+use teamster_store::{StoreError, StoreErrorKind};
 use teamster_types::TaskId;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::{MergeMark, Status, Task, TaskReview};
@@ -692,7 +692,11 @@ impl WakeUnderWay {
 }
 
 fn is_refusal(error: &StoreError) -> bool {
-    let kinds = [Kind::NotFound, Kind::Conflict, Kind::Refused];
+    let kinds = [
+        StoreErrorKind::NotFound,
+        StoreErrorKind::Conflict,
+        StoreErrorKind::Refused,
+    ];
     !error.busy && kinds.contains(&error.kind)
 }
 

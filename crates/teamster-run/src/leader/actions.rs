@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use teamster_journal::payload::{Member, ReviewFinding};
-use teamster_store::{Outgoing, PlannedTask, Recipient, TeamChanges};
+use teamster_store::{OutgoingMessage, PlannedTask, Recipient, TeamChanges};
 use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
 use teamster_types::paths::Glob;
@@ -556,7 +556,7 @@ impl<'a> Judge<'a> {
             self.wrong("the message is empty");
         }
         if let Some(to) = to {
-            self.found.changes.send.push(Outgoing {
+            self.found.changes.send.push(OutgoingMessage {
                 from: LEAD.to_owned(),
                 to,
                 kind: "message".to_owned(),

@@ -10,7 +10,7 @@ use teamster_types::{TaskId, Time, WorkerName};
 
 use super::FileStore;
 use super::held_team::HeldTeam;
-use super::note::MadeClaim;
+use super::note::OwnClaimLock;
 use crate::error::{Result, StoreError};
 
 /// The age at which the lock of a dead process may be taken over; a younger one may still be being written.
@@ -37,7 +37,7 @@ struct LockContent {
 /// Claim locks that a change holds.
 #[derive(Debug, Default)]
 pub(super) struct ClaimLocks {
-    made: Vec<MadeClaim>,
+    made: Vec<OwnClaimLock>,
 }
 
 impl ClaimLocks {
@@ -69,7 +69,7 @@ impl ClaimLocks {
             nonce: nonce.clone(),
         };
         let bytes = serde_json::to_vec(&content).unwrap_or_default();
-        let made = MadeClaim {
+        let made = OwnClaimLock {
             id: id.to_string(),
             nonce,
         };
@@ -122,14 +122,14 @@ impl ClaimLocks {
 }
 
 /// Removes a claim lock if this process created it.
-pub(super) fn remove_ours(held: &HeldTeam, claim: &MadeClaim) -> Result<()> {
+pub(super) fn remove_ours(held: &HeldTeam, claim: &OwnClaimLock) -> Result<()> {
     if is_ours(held, claim)? {
         held.folders.tasks.remove(&format!("{}.lock", claim.id))?;
     }
     Ok(())
 }
 
-fn is_ours(held: &HeldTeam, claim: &MadeClaim) -> Result<bool> {
+fn is_ours(held: &HeldTeam, claim: &OwnClaimLock) -> Result<bool> {
     let there = match held.folders.tasks.read(&format!("{}.lock", claim.id)) {
         Ok(there) => there,
         // Whatever is there now, teamster did not create it.

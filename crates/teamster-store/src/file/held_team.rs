@@ -105,7 +105,7 @@ impl HeldTeam {
     }
 
     /// Writes a clean note, unless the note on disk is still clean or something is left for the next holder.
-    pub(super) fn all_clean(&mut self) -> Result<()> {
+    pub(super) fn mark_clean(&mut self) -> Result<()> {
         if !self.noted || self.open {
             return Ok(());
         }

@@ -42,7 +42,7 @@ pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut HeldTeam) -
     }
     if rebooted {
         finish_staged(store, held)?;
-        mailbox::journal_unknown(store, held)?;
+        mailbox::journal_lost_messages(store, held)?;
     } else {
         // A delivered message commits the files that belong to it.
         mailbox::roll_forward(store, held)?;
@@ -57,10 +57,10 @@ pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut HeldTeam) -
     }
     let own = own_tasks(&held.note.tasks);
     let mut index = Index::open(&held.folders.tasks, store.machine.boot_id())?;
-    index.doubt_blocked();
+    index.invalidate_blocked();
     rescan::rescan(store, held, &mut index, &own)?;
     held.announce()?;
-    held.all_clean()
+    held.mark_clean()
 }
 
 /// Returns the tasks that the killed process was changing, with the hashes of what it wrote.

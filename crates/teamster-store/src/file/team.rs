@@ -53,7 +53,7 @@ pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Re
     );
     teams.make_dir(&temp)?;
     let built = build(store, &teams, &temp, new, &config).and_then(|()| {
-        let _alone = only_maker(store, &teams)?;
+        let _alone = lock_team_creation(store, &teams)?;
         let tasks = root.child_or_create(layout::TASKS)?;
         drop_unfinished_tasks(&teams, &tasks, &new.name)?;
         tasks.child_or_create(new.name.as_str())?;
@@ -94,14 +94,14 @@ fn build(
 }
 
 /// Excludes other processes that create a team: a team is two folders, and only one can be renamed at a time.
-pub(super) fn only_maker<'a>(store: &FileStore, teams: &'a Dir) -> Result<FolderLock<'a>> {
+pub(super) fn lock_team_creation<'a>(store: &FileStore, teams: &'a Dir) -> Result<FolderLock<'a>> {
     teams
         .lock_folder(store.settings.patience)?
         .ok_or_else(|| StoreError::busy("other processes keep creating teams").hint("try again"))
 }
 
 /// Removes the tasks of an import that was killed before it created the team. The caller holds the lock from
-/// [`only_maker`].
+/// [`lock_team_creation`].
 pub(super) fn drop_unfinished_tasks(teams: &Dir, tasks: &Dir, team: &TeamName) -> Result<()> {
     let Some(there) = tasks.child(team.as_str())? else {
         return Ok(());

@@ -21,8 +21,8 @@ use super::folder_lock::{self, FolderLocks};
 use super::held_team::HeldTeam;
 use super::index::Index;
 use super::note::ChangedTask;
-use super::record::{IndexRecord, View, capability_bits, flag, hash_of};
-use super::staged::Staged;
+use super::record::{IndexRecord, RecordView, capability_bits, flag, hash_of};
+use super::staged::StagedFile;
 use super::{FileStore, heartbeat, mailbox, native, read, rescan};
 use crate::backend::{Candidates, MailCursor, Position, Txn};
 use crate::error::{Result, StoreError};
@@ -40,9 +40,9 @@ pub(super) struct FileTxn<'a> {
     pub(super) rescanned: bool,
     /// Whether this transaction touched the task folder, and which tasks it touched.
     pub(super) stirred: bool,
-    pub(super) touched: Vec<rescan::Touched>,
+    pub(super) touched: Vec<rescan::TouchedTask>,
     /// Tasks that foreign programs have changed; the index is updated when the journal is.
-    pub(super) noticed: Vec<rescan::Touched>,
+    pub(super) noticed: Vec<rescan::TouchedTask>,
     /// The heartbeats, read at most once.
     beats: Option<Vec<Heartbeat>>,
     pub(super) config: Option<Arc<TeamConfig>>,
@@ -52,7 +52,7 @@ pub(super) struct FileTxn<'a> {
     /// Tasks that existed when they were opened; any other task that is put is new.
     pub(super) opened: HashSet<TaskId>,
     pub(super) failures: BTreeMap<TaskId, Option<Failure>>,
-    pub(super) other: Vec<Staged>,
+    pub(super) other: Vec<StagedFile>,
     pub(super) mail: Vec<(Mailbox, Message)>,
     pub(super) lines: Option<mailbox::MailPage>,
     pub(super) events: Vec<NewEvent>,
@@ -138,7 +138,7 @@ impl<'a> FileTxn<'a> {
                 self.events
                     .push(rescan::foreign_change(&task, known.as_ref()));
                 self.noticed
-                    .push(rescan::Touched::by_others(task.clone(), bytes, stamp));
+                    .push(rescan::TouchedTask::by_others(task.clone(), bytes, stamp));
             }
         }
         self.opened.insert(id.clone());
@@ -212,7 +212,7 @@ impl Txn for FileTxn<'_> {
         self.new_config = Some(config);
     }
 
-    fn look(&mut self, id: &TaskId) -> Result<Option<Task>> {
+    fn read_task(&mut self, id: &TaskId) -> Result<Option<Task>> {
         if let Some(staged) = self.tasks.get(id) {
             return Ok(staged.clone());
         }
@@ -246,7 +246,7 @@ impl Txn for FileTxn<'_> {
         }
         if high_water_mark(&self.held)?.is_none_or(|mark| *id > mark) {
             let bytes = Some(id.as_str().as_bytes().to_vec());
-            self.other.push(Staged {
+            self.other.push(StagedFile {
                 folder: None,
                 name: layout::HIGH_WATER_MARK.to_owned(),
                 bytes,
@@ -305,7 +305,7 @@ impl Txn for FileTxn<'_> {
         };
         let out = flag::COMPLETED | flag::INTERNAL | flag::DAMAGED | flag::BLOCKED | flag::REMOVED;
         let longest_pause = i64::try_from(LONGEST_BACKOFF.as_millis()).unwrap_or(i64::MAX);
-        let wanted = |record: View<'_>| {
+        let wanted = |record: RecordView<'_>| {
             // A delay longer than the maximum was set before the clock was set back.
             let left = record.when().saturating_sub(now);
             let waits = left > 0 && (record.has(flag::IN_PROGRESS) || left <= longest_pause);
@@ -352,7 +352,7 @@ impl Txn for FileTxn<'_> {
         news
     }
 
-    fn hold_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool> {
+    fn lock_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool> {
         self.stirred = true;
         self.claim_locks.take(
             self.store,
@@ -364,7 +364,7 @@ impl Txn for FileTxn<'_> {
         )
     }
 
-    fn drop_claim(&mut self, id: &TaskId) -> Result<()> {
+    fn unlock_claim(&mut self, id: &TaskId) -> Result<()> {
         self.claim_locks.release(&self.held, id)
     }
 
@@ -405,7 +405,8 @@ impl Txn for FileTxn<'_> {
         let name = layout::task_file(task.id());
         self.held.folders.tasks.replace(&name, &bytes, sync)?;
         let id = task.id().clone();
-        self.touched.push(rescan::Touched::by_us(id, Some(task)));
+        self.touched
+            .push(rescan::TouchedTask::by_us(id, Some(task)));
         Ok(())
     }
 
@@ -472,7 +473,7 @@ impl Txn for FileTxn<'_> {
         if let Some(signal) = signal {
             let bytes = serde_json::to_vec_pretty(signal).ok();
             let name = layout::signal_file(worker, signal.drain);
-            self.other.push(Staged {
+            self.other.push(StagedFile {
                 folder: Some(layout::SIGNALS),
                 name,
                 bytes,

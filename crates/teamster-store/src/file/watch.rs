@@ -13,7 +13,7 @@ use super::pages::ReadPlaces;
 use super::record::hash_of;
 use super::{FileStore, heartbeat};
 use crate::error::Result;
-use crate::store::Read;
+use crate::store::ReadStore;
 use crate::watch::{Change, Watch};
 
 /// The poll interval where notification does not work.
@@ -294,7 +294,7 @@ mod tests {
 
     use super::*;
     use crate::backend::SystemClock;
-    use crate::file::Settings;
+    use crate::file::FileStoreSettings;
     use crate::store::Store;
 
     /// Runs without notification.
@@ -308,9 +308,9 @@ mod tests {
             project_config: root.clone(),
             database: None,
         };
-        let settings = Settings {
+        let settings = FileStoreSettings {
             sync: Sync::Fast,
-            ..Settings::default()
+            ..FileStoreSettings::default()
         };
         let store = FileStore::open(&layout, Arc::new(SystemClock), settings).unwrap();
         let team: TeamName = "crew".parse().unwrap();

@@ -221,7 +221,7 @@ fn must_exist(tx: &dyn Txn, blocker: &TaskId) -> StoreError {
 fn refuse_cycle(tx: &mut dyn Txn, id: &TaskId, blockers: &[TaskId]) -> Result<()> {
     let cycle = find_cycle(id, blockers, |asked| {
         // An unreadable task has no known blockers.
-        let task = tx.look(asked);
+        let task = tx.read_task(asked);
         let task = task
             .ok_or_trace("read a task that others wait for")
             .flatten();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use teamster_fs::layout::{self, Layout};
-use teamster_store::{Folders, Read, StoreError, TeamEntry};
+use teamster_store::{FolderWatcher, ReadStore, StoreError, TeamEntry};
 use teamster_types::TeamName;
 use teamster_types::health::Limits;
 use teamster_view::model::{Sessions, TeamRow, TeamView, TeamsOverview, Viewed};
@@ -56,7 +56,7 @@ pub struct HubSettings {
 
 /// The overview of all teams, and the feeds of those that are being viewed.
 pub struct Hub {
-    read: Arc<dyn Read>,
+    read: Arc<dyn ReadStore>,
     settings: HubSettings,
     feeds: Mutex<HashMap<TeamName, Arc<TeamFeed>>>,
     shown: Mutex<HubState>,
@@ -71,7 +71,7 @@ struct HubState {
 
 impl Hub {
     /// Builds the overview and starts the threads that keep it current.
-    pub fn open(read: Arc<dyn Read>, settings: HubSettings) -> Result<Arc<Self>, StoreError> {
+    pub fn open(read: Arc<dyn ReadStore>, settings: HubSettings) -> Result<Arc<Self>, StoreError> {
         let hub = Arc::new(Self {
             read,
             settings,
@@ -88,7 +88,7 @@ impl Hub {
     }
 
     /// Returns the store.
-    pub fn read(&self) -> &dyn Read {
+    pub fn read(&self) -> &dyn ReadStore {
         &*self.read
     }
 
@@ -212,7 +212,7 @@ impl Hub {
 /// The state of the hub's thread.
 struct HubWatcher {
     hub: Arc<Hub>,
-    folders: Folders,
+    folders: FolderWatcher,
     rows: BTreeMap<String, TeamRow>,
     /// When a team was last updated, and when it may be updated again.
     looked: HashMap<String, (Instant, Instant)>,
@@ -235,7 +235,7 @@ impl HubWatcher {
     fn new(hub: Arc<Hub>) -> Self {
         Self {
             hub,
-            folders: Folders::new(),
+            folders: FolderWatcher::new(),
             rows: BTreeMap::new(),
             looked: HashMap::new(),
             dirty: BTreeSet::new(),

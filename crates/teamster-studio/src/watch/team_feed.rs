@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use teamster_fs::layout::Layout;
-use teamster_store::{Change, Kind, Read, Result, Watch};
+use teamster_store::{Change, ReadStore, Result, StoreErrorKind, Watch};
 use teamster_types::TeamName;
 use teamster_types::health::Limits;
 use teamster_types::team::TeamConfig;
@@ -34,7 +34,7 @@ const MOST_MARKERS: usize = 24;
 /// The feed of one viewed team.
 pub struct TeamFeed {
     team: TeamName,
-    read: Arc<dyn Read>,
+    read: Arc<dyn ReadStore>,
     /// Lock order: taken before `clients` when both are needed.
     seen: Mutex<FeedState>,
     /// Never held while reading or building something, so that an event does not wait.
@@ -63,7 +63,7 @@ struct FeedClients {
 impl TeamFeed {
     /// Opens a team and starts the threads that follow it.
     pub fn open(
-        read: Arc<dyn Read>,
+        read: Arc<dyn ReadStore>,
         layout: &Layout,
         team: &TeamName,
         limits: &Limits,
@@ -251,7 +251,7 @@ impl TeamFeed {
         while !self.is_closed() {
             let changes = match watch.wait(TICK) {
                 Ok(changes) => changes,
-                Err(error) if error.kind == Kind::NotFound => return self.is_gone(),
+                Err(error) if error.kind == StoreErrorKind::NotFound => return self.is_gone(),
                 Err(error) => {
                     debug!("cannot watch team {}: {error}", self.team);
                     std::thread::sleep(TICK);
@@ -323,7 +323,7 @@ impl TeamFeed {
             Ok(None) => self.clients().still_here(),
             Err(error) => {
                 debug!("cannot update the view of {}: {error}", self.team);
-                return error.kind != Kind::NotFound;
+                return error.kind != StoreErrorKind::NotFound;
             }
         }
         seen.mark();
@@ -357,7 +357,7 @@ impl TeamFeed {
 pub(super) fn start(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let thread = std::thread::Builder::new().name(name).spawn(work);
     thread.map(drop).map_err(|error| {
-        teamster_store::StoreError::new(Kind::Failed, format!("no thread: {error}"))
+        teamster_store::StoreError::new(StoreErrorKind::Failed, format!("no thread: {error}"))
     })
 }
 

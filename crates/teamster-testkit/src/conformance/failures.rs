@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use teamster_journal::EventActor;
-use teamster_store::{Kind, Store};
+use teamster_store::{Store, StoreErrorKind};
 use teamster_types::TaskId;
 use teamster_types::task::Status;
 use teamster_types::transitions::Edit;
@@ -36,7 +36,7 @@ pub(super) fn the_pause_doubles_and_the_fifth_failure_is_the_last(fixture: &Stor
     assert!(!failed.is_done());
     fixture.wait_secs(86_400);
     fixture.nothing_for("worker-1");
-    fixture.refuse("claim", Kind::Conflict, |store| {
+    fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-1", Some(&first)))
     });
 }
@@ -46,7 +46,7 @@ pub(super) fn a_pause_holds_for_everyone_and_by_id_too(fixture: &StoreFixture) {
     let second = fixture.create("ready");
     fixture.fail(&fixture.claim("worker-1"), "boom");
     fixture.wait(Duration::from_secs(5).saturating_sub(MOMENT));
-    fixture.refuse("claim", Kind::Conflict, |store| {
+    fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-2", Some(&first)))
     });
     assert_eq!(
@@ -174,11 +174,11 @@ pub(super) fn an_assigned_task_stays_its_owners_whatever_gives_it_back(fixture: 
 pub(super) fn only_what_failed_is_retried(fixture: &StoreFixture) {
     let first = fixture.create("first");
     let retry = |store: &dyn Store| store.retry(&fixture.team, &EventActor::Lead, &first);
-    fixture.refuse("retry", Kind::Conflict, retry);
+    fixture.refuse("retry", StoreErrorKind::Conflict, retry);
     let claimed = fixture.claim("worker-1");
-    fixture.refuse("retry", Kind::Conflict, retry);
+    fixture.refuse("retry", StoreErrorKind::Conflict, retry);
     fixture.complete(&claimed);
-    fixture.refuse("retry", Kind::Conflict, retry);
+    fixture.refuse("retry", StoreErrorKind::Conflict, retry);
 }
 
 pub(super) fn a_clock_set_back_makes_no_pause_longer(fixture: &StoreFixture) {

@@ -140,7 +140,7 @@ impl Txn for MemTxn<'_> {
         self.config = Some(config);
     }
 
-    fn look(&mut self, id: &TaskId) -> Result<Option<Task>> {
+    fn read_task(&mut self, id: &TaskId) -> Result<Option<Task>> {
         Ok(match self.tasks.get(id) {
             Some(staged) => staged.clone(),
             None => self.team.tasks.get(id).cloned(),
@@ -148,7 +148,7 @@ impl Txn for MemTxn<'_> {
     }
 
     fn open(&mut self, id: &TaskId) -> Result<Option<Task>> {
-        self.look(id)
+        self.read_task(id)
     }
 
     fn put(&mut self, task: Task) {
@@ -222,11 +222,11 @@ impl Txn for MemTxn<'_> {
         Ok(false)
     }
 
-    fn hold_claim(&mut self, _id: &TaskId, _worker: &WorkerName) -> Result<bool> {
+    fn lock_claim(&mut self, _id: &TaskId, _worker: &WorkerName) -> Result<bool> {
         Ok(true)
     }
 
-    fn drop_claim(&mut self, _id: &TaskId) -> Result<()> {
+    fn unlock_claim(&mut self, _id: &TaskId) -> Result<()> {
         Ok(())
     }
 

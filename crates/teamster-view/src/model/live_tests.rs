@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use teamster_journal::payload::{AgentEventRecorded, UsageReported};
 use teamster_journal::{EventActor, EventKind, NewEvent};
-use teamster_store::{Change, ClaimRequest, Outgoing, Read, Recipient, Store};
+use teamster_store::{Change, ClaimRequest, OutgoingMessage, ReadStore, Recipient, Store};
 use teamster_testkit::{ManualClock, MemStore};
 use teamster_types::health::Limits;
 use teamster_types::json::Object;
@@ -135,7 +135,7 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
                     .unwrap(),
             ),
             4 => {
-                let outgoing = Outgoing {
+                let outgoing = OutgoingMessage {
                     from: "user".to_owned(),
                     to: Recipient::All,
                     kind: "message".to_owned(),

@@ -15,7 +15,7 @@ use teamster_journal::payload::{
     AgentEventRecorded, SecretKept, WorkerLaunchFailed, WorkerSecretsKept,
 };
 use teamster_journal::{EventKind, NewEvent};
-use teamster_store::{Outgoing, Recipient, Signal, Store};
+use teamster_store::{OutgoingMessage, Recipient, Signal, Store};
 use teamster_types::json::Object;
 use teamster_types::redact::{LineRedactor, redact};
 use teamster_types::text::{clean, shown};
@@ -146,7 +146,7 @@ impl Reporter {
     }
 
     fn send(&mut self, to: Recipient, kind: &str, content: &str, extra: Object) {
-        let outgoing = Outgoing {
+        let outgoing = OutgoingMessage {
             from: self.identity.name.to_string(),
             to,
             kind: kind.to_owned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use teamster_journal::Event;
-use teamster_store::{Change, Damaged, Read};
+use teamster_store::{Change, Damaged, ReadStore};
 use teamster_types::TeamName;
 use teamster_types::text::fit;
 
@@ -87,7 +87,7 @@ impl JournalArgs {
 
     fn events_up_to(
         &self,
-        read: &dyn Read,
+        read: &dyn ReadStore,
         team: &TeamName,
         end: u64,
         sink: &mut EventSink<'_>,
@@ -115,7 +115,7 @@ impl JournalArgs {
     /// further back.
     fn last_events(
         &self,
-        read: &dyn Read,
+        read: &dyn ReadStore,
         team: &TeamName,
         count: usize,
         sink: &mut EventSink<'_>,
@@ -142,7 +142,7 @@ impl JournalArgs {
 
     fn go_on(
         &self,
-        read: &dyn Read,
+        read: &dyn ReadStore,
         team: &TeamName,
         end: u64,
         sink: &mut EventSink<'_>,

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use teamster_fs::{Dir, layout};
 use teamster_journal::Event;
-use teamster_store::{Damaged, Read};
+use teamster_store::{Damaged, ReadStore};
 use teamster_studio::top::{KeyPress, Scene, TerminalScreen, once};
 use teamster_types::{TeamName, Time};
 use teamster_view::model::{PAGE, TeamProjection};
@@ -219,7 +219,7 @@ fn show_at(context: &Context, source: &ReplaySource<'_>, to: u64) -> Result {
 /// Where the events come from.
 enum ReplaySource<'a> {
     /// A team in the store.
-    Team(&'a dyn Read, TeamName),
+    Team(&'a dyn ReadStore, TeamName),
     /// A file, with its blobs beside it.
     File(Dir, String),
 }

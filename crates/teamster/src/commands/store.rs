@@ -119,7 +119,7 @@ impl StoreGrantArgs {
         let team: TeamName = self.team.parse()?;
         context
             .choose_store()?
-            .let_work(context, &self.role, &team)?;
+            .grant_access(context, &self.role, &team)?;
         context.out.answer(
             || json!({ "role": self.role, "team": team }),
             || format!("{} may work for team {team}.", line(&self.role)),
@@ -146,7 +146,7 @@ impl StoreRevokeArgs {
         let team: TeamName = self.team.parse()?;
         let had = context
             .choose_store()?
-            .let_work_no_more(context, &self.role, &team)?;
+            .revoke_access(context, &self.role, &team)?;
         context.out.answer(
             || json!({ "role": self.role, "team": team, "revoked": had }),
             || {

@@ -9,7 +9,7 @@ use serde_json::json;
 use teamster_app::env_vars;
 use teamster_app::permissions::{self, PermissionAnswer};
 use teamster_app::questions::{self, Reply};
-use teamster_store::{Change, Kind, Read, Store};
+use teamster_store::{Change, ReadStore, Store, StoreErrorKind};
 use teamster_studio::api::LogLine;
 use teamster_studio::top::{KeyPress, LineKey, Scene, TerminalScreen, once};
 use teamster_types::TeamName;
@@ -112,7 +112,7 @@ enum WatchedTarget {
 
 impl WatchedTarget {
     /// Reads the target for the first time, with the whole journal.
-    fn open(context: &Context, read: &dyn Read, target: &Target) -> Result<Self> {
+    fn open(context: &Context, read: &dyn ReadStore, target: &Target) -> Result<Self> {
         match target {
             Target::Team(team) => Ok(Self::Team {
                 live: Box::new(
@@ -148,7 +148,7 @@ impl WatchedTarget {
     }
 
     /// Reads the next part of a long journal; returns whether there was any.
-    fn read_on(&mut self, read: &dyn Read) -> Result<bool> {
+    fn read_on(&mut self, read: &dyn ReadStore) -> Result<bool> {
         match self {
             Self::Team { live, .. } if !live.is_read() => {
                 live.read_on(read)?;
@@ -159,7 +159,7 @@ impl WatchedTarget {
     }
 
     /// Applies changes; returns whether there were any. `aged`: time has passed, so ages have changed in any case.
-    fn take_in(&mut self, read: &dyn Read, aged: bool) -> Result<bool> {
+    fn take_in(&mut self, read: &dyn ReadStore, aged: bool) -> Result<bool> {
         match self {
             Self::Team { live, changes } => {
                 let found: Vec<Change> = changes
@@ -225,7 +225,7 @@ fn asked_size(variable: &str) -> Option<u16> {
     (asked > 0).then(|| asked.clamp(LEAST, MOST))
 }
 
-fn scene(read: &dyn Read, seen: &WatchedTarget) -> Scene {
+fn scene(read: &dyn ReadStore, seen: &WatchedTarget) -> Scene {
     Scene::new(seen.view().clone(), seen.timeline(), read.now())
 }
 
@@ -513,7 +513,7 @@ fn follow(store: &Arc<dyn Store>, team: &TeamName, after: u64) -> Result<Receive
                         return;
                     }
                 }
-                Err(error) if error.kind == Kind::NotFound => return,
+                Err(error) if error.kind == StoreErrorKind::NotFound => return,
                 Err(_) => std::thread::sleep(TICK),
             }
         }

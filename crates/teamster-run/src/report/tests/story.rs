@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use teamster_journal::{Event, EventKind, NewEvent};
-use teamster_store::{ClaimRequest, Read as _, Store as _};
+use teamster_store::{ClaimRequest, ReadStore as _, Store as _};
 use teamster_testkit::{ManualClock, MemStore};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{NewTask, Task};

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::Value;
 use teamster_journal::payload::MessageSent;
 use teamster_journal::{Event, EventKind, RunHistory, TeamState, family};
-use teamster_store::{Read, Result, rebuild};
+use teamster_store::{ReadStore, Result, rebuild};
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName, Time};
 
@@ -61,14 +61,14 @@ impl TeamProjection {
     }
 
     /// Returns the projection of a team up to and including the position `seq`.
-    pub fn at(read: &dyn Read, team: &TeamName, seq: u64) -> Result<Self> {
+    pub fn at(read: &dyn ReadStore, team: &TeamName, seq: u64) -> Result<Self> {
         let mut projection = Self::of(team.as_str());
         projection.advance_to(read, team, seq)?;
         Ok(projection)
     }
 
     /// Advances the projection up to and including the position `seq`.
-    pub fn advance_to(&mut self, read: &dyn Read, team: &TeamName, seq: u64) -> Result<()> {
+    pub fn advance_to(&mut self, read: &dyn ReadStore, team: &TeamName, seq: u64) -> Result<()> {
         while self.seq < seq {
             let wanted = usize::try_from(seq - self.seq).unwrap_or(PAGE).min(PAGE);
             let before = self.seq;

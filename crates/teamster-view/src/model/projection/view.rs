@@ -24,7 +24,7 @@ impl TeamProjection {
     /// Returns the view of the team right after the last applied event.
     pub fn view(&self) -> TeamView {
         let now = self.state.last.unwrap_or(Time::from_millis(0));
-        let tasks: Vec<Task> = self.tasks.rest();
+        let tasks: Vec<Task> = self.tasks.remaining();
         let standings = standings(&tasks, now);
         let critical = critical_path(&tasks);
         let on_it: HashSet<&TaskId> = critical.iter().collect();

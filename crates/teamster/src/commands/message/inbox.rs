@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use teamster_journal::EventType;
-use teamster_store::{Change, Delivery, Filed, Read, Reader};
+use teamster_store::{Change, Delivery, ReadStore, Reader, StoredMessage};
 use teamster_types::message::Message;
 use teamster_types::text::fit;
 use teamster_types::{TeamName, Time};
@@ -186,7 +186,7 @@ impl MessageListArgs {
     }
 }
 
-fn message_cells(filed: &Filed, now: Time) -> [Cell; 5] {
+fn message_cells(filed: &StoredMessage, now: Time) -> [Cell; 5] {
     let message = &filed.message;
     let sent = message.timestamp();
     let (state, tone) = match (filed.acked_at, filed.delivered_at) {
@@ -274,20 +274,20 @@ impl MessageTailArgs {
     }
 }
 
-fn show_message(context: &Context, filed: &Filed) -> Result {
+fn show_message(context: &Context, filed: &StoredMessage) -> Result {
     context
         .out
         .answer(|| redacted(to_json(filed)), || message_text(filed))
 }
 
 /// Returns all messages by the time they were sent; those of one box keep their order.
-fn in_order(read: &dyn Read, team: &TeamName) -> Result<Vec<Filed>> {
+fn in_order(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<StoredMessage>> {
     let mut messages = read.messages(team)?;
     messages.sort_by_key(|filed| filed.message.timestamp());
     Ok(messages)
 }
 
-fn message_text(filed: &Filed) -> String {
+fn message_text(filed: &StoredMessage) -> String {
     let content = viewed(filed.message.content());
     format!("{}\n{}", heading(&filed.message), indented(&content))
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use teamster_app::prompts::PromptFiles;
 use teamster_app::trust::{self, PlannedStart, Unknown};
 use teamster_app::workers::{self, StopRequest};
-use teamster_store::{Outgoing, Recipient};
+use teamster_store::{OutgoingMessage, Recipient};
 use teamster_types::WorkerName;
 use teamster_types::health::Verdict;
 use teamster_types::json::Object;
@@ -255,7 +255,7 @@ impl WorkerResumeArgs {
         }
         context.store()?.send(
             &named.team,
-            &Outgoing {
+            &OutgoingMessage {
                 from: context.actor.name().to_owned(),
                 to: Recipient::Worker(named.worker.to_string()),
                 kind: "resume".to_owned(),

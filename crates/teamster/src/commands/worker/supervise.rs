@@ -7,7 +7,7 @@ use serde_json::json;
 use teamster_app::workers;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, Lock, Waited, layout};
-use teamster_store::Kind;
+use teamster_store::StoreErrorKind;
 use teamster_types::TeamName;
 use teamster_workers::alerts::EndAlerts;
 use teamster_workers::launch::{self, Launcher};
@@ -78,7 +78,7 @@ impl WorkerSuperviseArgs {
             let found = match supervisor.look() {
                 Ok(found) => found,
                 // A full disk or a busy store may recover by the next poll; a missing team does not.
-                Err(error) if !self.once && error.kind != Kind::NotFound => {
+                Err(error) if !self.once && error.kind != StoreErrorKind::NotFound => {
                     context
                         .out
                         .remark(&format!("cannot check the workers: {error}"));
