@@ -5,7 +5,7 @@ use crate::native::{NativeRegistry, NativeTeam};
 use teamster_types::end::EndRecord;
 
 /// Returns the teammate whose end a payload reports; `None` when it reports none of a team's members.
-pub(super) fn end_told_by(
+pub(super) fn ended_teammate(
     payload: &HookPayload,
     actor: &HookActor,
     registry: &NativeRegistry,

@@ -29,7 +29,7 @@ impl HookCall<'_> {
         self.journal(team.as_deref(), None);
     }
 
-    pub(super) fn tell_full(&mut self, name: &str) {
+    pub(super) fn journal_full_roster(&mut self, name: &str) {
         let why = "the roster is full and all its members are active";
         self.note(format!("{name} is not shown: {why}"));
         let team = self.active_team();
@@ -77,7 +77,7 @@ impl HookCall<'_> {
             why: hidden.map(|(_, why)| why.to_owned()),
         };
         let event = NewEvent::new(actor, EventKind::HookReceived(received));
-        if let Err(error) = record_in_journal(self.context, &team, self.left(), event) {
+        if let Err(error) = record_in_journal(self.context, &team, self.time_left(), event) {
             self.note(format!("the journal was not written: {error}"));
         }
     }

@@ -145,9 +145,9 @@ impl HookActor {
         let session = payload.text("session_id").unwrap_or_default();
         let led = registry.and_then(|registry| registry.led_by(session));
         if let Some(team) = led {
-            let is_unnamed = event == "SubagentStop" && says_nobody(payload);
+            let is_unnamed = event == "SubagentStop" && names_no_agent(payload);
             let member = if is_unnamed {
-                only(&team)
+                only_teammate(&team)
             } else {
                 in_process(payload, &team)
             };
@@ -274,14 +274,14 @@ fn bare_kind(payload: &HookPayload) -> ActorKind {
 }
 
 /// Returns whether a payload identifies nothing but its session.
-fn says_nobody(payload: &HookPayload) -> bool {
+fn names_no_agent(payload: &HookPayload) -> bool {
     ["agent_id", "agent_name", "teammate_name", "agent_type"]
         .iter()
         .all(|key| payload.text(key).is_none() && !payload.is_blank(key))
 }
 
 /// Returns the teammate of a team that has only one.
-fn only(team: &NativeTeam) -> Option<&NativeMember> {
+fn only_teammate(team: &NativeTeam) -> Option<&NativeMember> {
     let mut teammates = team.teammates();
     match (teammates.next(), teammates.next()) {
         (Some(only), None) => Some(only),

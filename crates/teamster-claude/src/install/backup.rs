@@ -105,7 +105,7 @@ pub(super) fn original<'a>(backups: &'a [Backup], text: &str) -> Option<&'a str>
         .collect();
     let proves = |backup: &&Backup| {
         let is_clean = merge::installed(&backup.text).is_ok_and(|ours| ours.is_none());
-        is_clean && merge::put_in(&backup.text, &program, &events).is_ok_and(|with| with == text)
+        is_clean && merge::add_hooks(&backup.text, &program, &events).is_ok_and(|with| with == text)
     };
     backups
         .iter()
@@ -133,7 +133,7 @@ impl Backup {
         if left.is_some_and(|left| self.is(left)) {
             return true;
         }
-        match merge::take_out(&self.text) {
+        match merge::remove_hooks(&self.text) {
             Ok((without, events)) if !events.is_empty() => {
                 without.as_deref() == left || original_is(without.as_deref(), left)
             }

@@ -19,8 +19,8 @@ use teamster_types::team::{TeamConfig, TeamOrigin};
 
 use crate::state::Phase;
 
-pub use inboxes::InboxNote;
-pub(crate) use inboxes::structured;
+pub use inboxes::InboxMessage;
+pub(crate) use inboxes::structured_text;
 pub use tasks::TaskFolder;
 
 /// How often a read is retried while the client is writing the file.
@@ -155,7 +155,7 @@ impl NativeRegistry {
     }
 
     /// Returns every team whose file contains `needle`.
-    fn speaking_of(&self, needle: &str) -> impl Iterator<Item = NativeTeam> {
+    fn teams_containing(&self, needle: &str) -> impl Iterator<Item = NativeTeam> {
         let entries = self.teams.as_ref().and_then(|teams| teams.entries().ok());
         let mut folders: Vec<String> = entries
             .into_iter()
@@ -182,7 +182,7 @@ impl NativeRegistry {
         {
             return Some(team);
         }
-        self.speaking_of(session)
+        self.teams_containing(session)
             .find(|team| team.lead_session == session)
     }
 
@@ -196,7 +196,7 @@ impl NativeRegistry {
         {
             return Some(team);
         }
-        self.speaking_of(name).find(|team| team.name == name)
+        self.teams_containing(name).find(|team| team.name == name)
     }
 
     /// Returns the team that has a teammate with this agent id, and that teammate.
@@ -204,7 +204,7 @@ impl NativeRegistry {
         if id.is_empty() {
             return None;
         }
-        self.speaking_of(id).find_map(|team| {
+        self.teams_containing(id).find_map(|team| {
             let member = team.teammates().find(|member| member.agent_id == id)?;
             let member = member.clone();
             Some((team, member))
@@ -215,7 +215,7 @@ impl NativeRegistry {
     pub fn working_on(&self, project: &Path, machine: &Machine) -> Option<String> {
         let project = project.to_str()?;
         let here: Vec<(String, Option<ProcessId>)> = self
-            .speaking_of("\"teamster\"")
+            .teams_containing("\"teamster\"")
             .filter(|team| team.is_ours)
             .filter_map(|team| {
                 let (bytes, _) = self.folder(&team)?.read(layout::CONFIG).ok()??;
@@ -239,7 +239,7 @@ impl NativeRegistry {
         if !pane.starts_with('%') {
             return None;
         }
-        self.speaking_of(pane).find_map(|team| {
+        self.teams_containing(pane).find_map(|team| {
             let is_it = |member: &&NativeMember| member.pane == pane && member.role == role;
             let member = team.teammates().find(is_it)?.clone();
             Some((team, member))

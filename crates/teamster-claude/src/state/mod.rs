@@ -54,8 +54,8 @@ use txn::{StateFile, StateTxn, StateWrite};
 pub use memory::AnnouncedAgent;
 pub use ops::{Begin, Effect, Op, StateChange, TeammateRow};
 pub use record::{
-    AgentState, Letter, Liveness, Model, Pattern, Phase, ShownProgress, ShownSession, Status,
-    Teammate,
+    AgentState, Liveness, Model, Pattern, Phase, ShownProgress, ShownSession, Status, Teammate,
+    TeammateMessage,
 };
 
 /// The timeout for the lock of the pending file. It is held for one write or one rename; longer means that its holder
@@ -125,12 +125,12 @@ pub struct Applied {
 
 /// The state files of one project.
 #[derive(Clone, Debug)]
-pub struct States {
+pub struct StateFiles {
     project: PathBuf,
     claude: PathBuf,
 }
 
-impl States {
+impl StateFiles {
     /// Returns the state files of the project in `layout`.
     pub fn of(layout: &Layout) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl States {
         self.make(&change.cleaned(), patience)
     }
 
-    /// Makes a change like [`States::apply`], but leaves it for the next holder when the lock is not released in time.
+    /// Makes a change like [`StateFiles::apply`], but leaves it for the next holder when the lock is not released in time.
     /// Returns `None` when it was left.
     pub fn apply_or_leave(
         &self,
@@ -253,7 +253,7 @@ impl States {
     }
 
     /// Returns the sessions other than `me` that have not ended and whose members are all proven gone.
-    pub fn dead(&self, me: &str) -> Result<Vec<String>, StateError> {
+    pub fn dead_sessions(&self, me: &str) -> Result<Vec<String>, StateError> {
         let others = self.all()?.into_iter().map(|shown| shown.state);
         let others = others.filter(|state| state.enabled && state.session_id != me);
         let dead = others.filter(|state| self.life(state) == Life::Gone);
@@ -275,7 +275,7 @@ impl States {
     }
 
     /// Returns whether a teammate of a session is proven gone and was not reported yet.
-    pub fn has_gone(&self, session: &str) -> bool {
+    pub fn has_unreported_gone(&self, session: &str) -> bool {
         let Ok(Some(state)) = self.of_session(session) else {
             return false;
         };
@@ -284,7 +284,7 @@ impl States {
         }
         let memory = self.memory();
         let memory = memory.session(session);
-        if memory.is_some_and(|memory| memory.has_untold(&state, &Machine::read())) {
+        if memory.is_some_and(|memory| memory.has_unreported_gone(&state, &Machine::read())) {
             return true;
         }
         let life = SessionLife::new(&self.claude);
@@ -411,7 +411,7 @@ struct PendingFile {
 fn leave(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     let lock = match Lock::wait(bkit, layout::PENDING, PATIENCE, false)? {
         Waited::Held(lock) => lock,
-        Waited::TimedOut => return leave_alone(bkit, change),
+        Waited::TimedOut => return leave_separately(bkit, change),
     };
     let mut line = teamster_types::json::to_line(change);
     // A writer that was killed in the middle of a line spoils only that line.
@@ -424,7 +424,7 @@ fn leave(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
 }
 
 /// Leaves a change in a separate file, which no other writer can lock.
-fn leave_alone(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
+fn leave_separately(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     let name = layout::pending_file(change.at, &teamster_fs::random_hex());
     let line = teamster_types::json::to_line(change);
     let mut tries = 0;
@@ -457,7 +457,7 @@ fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
     if is_there(bkit, layout::PENDING)? {
         return Ok(true);
     }
-    if !is_left_alone(bkit)? {
+    if !has_separate(bkit)? {
         return Ok(false);
     }
     let folder = bkit.child(layout::PENDING_ALONE)?;
@@ -472,7 +472,7 @@ fn is_free(bkit: &Dir) -> bool {
     matches!(waited, Ok(Waited::Held(_)))
 }
 
-fn is_left_alone(bkit: &Dir) -> Result<bool, StateError> {
+fn has_separate(bkit: &Dir) -> Result<bool, StateError> {
     let stamp = bkit.stamp(layout::PENDING_ALONE)?;
     Ok(stamp.is_some_and(|stamp| stamp.kind == FileKind::Folder))
 }
@@ -501,14 +501,14 @@ fn finish(bkit: &Dir, life: &SessionLife<'_>) -> Result<AppliedPending, StateErr
             finished.stays = true;
         }
     }
-    if is_left_alone(bkit)? {
-        finish_alone(bkit, life, &mut finished)?;
+    if has_separate(bkit)? {
+        finish_separate(bkit, life, &mut finished)?;
     }
     Ok(finished)
 }
 
 /// Applies the files of writers that could not append, in the order of their time.
-fn finish_alone(
+fn finish_separate(
     bkit: &Dir,
     life: &SessionLife<'_>,
     finished: &mut AppliedPending,
@@ -617,7 +617,7 @@ impl From<PendingFile> for StateWrite {
     fn from(file: PendingFile) -> Self {
         Self {
             file: match file.session {
-                Some(name) => StateFile::Side(name),
+                Some(name) => StateFile::Session(name),
                 None if file.is_memory => StateFile::Memory,
                 None => StateFile::Main,
             },
@@ -631,7 +631,7 @@ impl From<&StateWrite> for PendingFile {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         Self {
             session: match &output.file {
-                StateFile::Side(name) => Some(name.clone()),
+                StateFile::Session(name) => Some(name.clone()),
                 StateFile::Main | StateFile::Memory => None,
             },
             is_memory: output.file == StateFile::Memory,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use teamster_claude::state::States;
+use teamster_claude::state::StateFiles;
 use teamster_fs::{FileKind, FsError, Lock, layout};
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::Life;
@@ -85,7 +85,7 @@ pub(super) fn lead_gone(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Optio
     // that the lead called in its project has recorded the process, too.
     if let Some(project) = config.project() {
         let layout = scanner.options.layout.of_project(Path::new(project));
-        records.extend(States::of(&layout).lead_process(lead_session));
+        records.extend(StateFiles::of(&layout).lead_process(lead_session));
     }
     let all_gone = records
         .iter()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use teamster_claude::state::States;
+use teamster_claude::state::StateFiles;
 use teamster_fs::OrTrace as _;
 use teamster_store::{FileStore, FileStoreSettings, SystemClock};
 use teamster_types::TeamName;
@@ -85,7 +85,7 @@ fn gone_clients(
     let Some(project) = config.project() else {
         return BTreeMap::new();
     };
-    let states = States::of(&scanner.options.layout.of_project(Path::new(project)));
+    let states = StateFiles::of(&scanner.options.layout.of_project(Path::new(project)));
     let state = states.of_session(session);
     let state = state.ok_or_trace("read the state of a lead's session");
     state

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use teamster_claude::state::{Op, StateChange, States};
+use teamster_claude::state::{Op, StateChange, StateFiles};
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::EventActor;
@@ -285,7 +285,7 @@ fn end_state_of(scanner: &ZombieScanner<'_>, folder: &TeamFolder) {
     }
     let layout = scanner.options.layout.of_project(Path::new(project));
     let end = StateChange::new(session, scanner.options.now, vec![Op::CleanUp]);
-    States::of(&layout)
+    StateFiles::of(&layout)
         .apply_or_leave(end, Duration::ZERO)
         .or_trace("end the state of a team that was removed");
 }

@@ -154,7 +154,7 @@ fn change_relies_on_what_it_read(database: &Database) -> Result<(), String> {
     let mut tries = 0;
     let made = store.change(&team, "update", &mut |tx| {
         tries += 1;
-        tx.look(&read)?;
+        tx.read_task(&read)?;
         let task = tx.open(&written)?.unwrap();
         if tries == 1 {
             let edit = Edit {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use teamster_claude::state::{
-    Begin, Model, Op, Pattern, Phase, StateChange, States, Status, TeammateRow,
+    Begin, Model, Op, Pattern, Phase, StateChange, StateFiles, Status, TeammateRow,
 };
 use teamster_fs::{Sync, layout};
 use teamster_journal::RunState;
@@ -133,7 +133,7 @@ impl Projector {
         ops.push(Op::Touch);
         ops.extend(rest);
         let change = StateChange::new(format!("run-{}", run.team()), run.store().now(), ops);
-        States::of(run.env().layout)
+        StateFiles::of(run.env().layout)
             .apply_or_leave(change, PATIENCE)
             .map_err(|error| error.to_string())?;
         self.agents = Some(now);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use teamster_claude::state::{AgentState, Liveness, ShownSession, StateError, States, Status};
+use teamster_claude::state::{AgentState, Liveness, ShownSession, StateError, StateFiles, Status};
 use teamster_fs::layout::{self, Layout};
 use teamster_types::Time;
 use teamster_types::health::Verdict;
@@ -20,7 +20,7 @@ const PREFIX: &str = "session~";
 #[derive(Clone, Debug)]
 pub struct Sessions {
     project: PathBuf,
-    states: States,
+    states: StateFiles,
 }
 
 impl Sessions {
@@ -28,7 +28,7 @@ impl Sessions {
     pub fn of(layout: &Layout, project: &Path) -> Self {
         Self {
             project: project.to_owned(),
-            states: States::of(&layout.of_project(project)),
+            states: StateFiles::of(&layout.of_project(project)),
         }
     }
 

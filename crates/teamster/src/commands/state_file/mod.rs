@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use teamster_app::env_vars;
-use teamster_claude::state::{AgentState, Effect, Op, StateChange, States};
+use teamster_claude::state::{AgentState, Effect, Op, StateChange, StateFiles};
 use teamster_fs::layout;
 use teamster_store::{Clock, SystemClock};
 
@@ -101,7 +101,7 @@ fn apply(
     said: impl FnOnce(&AgentState) -> String,
 ) -> Result {
     let change = StateChange::new(session.id(), SystemClock.now(), vec![op]);
-    let applied = States::of(&context.layout).apply(change, PATIENCE)?;
+    let applied = StateFiles::of(&context.layout).apply(change, PATIENCE)?;
     let no_state = || no_state_of(session);
     let state = applied.state.ok_or_else(no_state)?;
     match applied.effects.into_iter().next() {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::json;
-use teamster_claude::state::{AgentState, Begin, Liveness, Model, Op, Pattern, Phase, States};
+use teamster_claude::state::{AgentState, Begin, Liveness, Model, Op, Pattern, Phase, StateFiles};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::Time;
 
@@ -24,7 +24,7 @@ pub struct StateFilePathArgs {}
 
 impl StateFilePathArgs {
     pub fn run(self, context: &Context) -> Result {
-        let states = States::of(&context.layout);
+        let states = StateFiles::of(&context.layout);
         let path = states.path();
         context.out.answer(
             || {
@@ -61,7 +61,7 @@ pub struct StateFileReadArgs {
 
 impl StateFileReadArgs {
     pub fn run(self, context: &Context) -> Result {
-        let states = States::of(&context.layout);
+        let states = StateFiles::of(&context.layout);
         let now = SystemClock.now();
         let text = |state: &AgentState| {
             let liveness = states.viewed(state, now);
