@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use teamster_claude::state::{Begin, Op, StateChange, StateFiles};
 use teamster_fs::layout::Layout;
-use teamster_fs::{Dir, Lock, Waited};
+use teamster_fs::{Dir, Lock, LockWait};
 
 use super::{is_in_time, names, row, start};
 use crate::kit::{TestProject, now};
@@ -15,8 +15,8 @@ fn hold(project: &TestProject, name: &str) -> Lock {
         .unwrap()
         .unwrap();
     match Lock::wait(&bkit, name, Duration::ZERO, false).unwrap() {
-        Waited::Held(lock) => lock,
-        Waited::TimedOut => panic!("somebody else has the lock"),
+        LockWait::Held(lock) => lock,
+        LockWait::TimedOut => panic!("somebody else has the lock"),
     }
 }
 

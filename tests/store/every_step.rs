@@ -16,10 +16,10 @@ use teamster_testkit::ManualClock;
 use teamster_testkit::recorded;
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::TaskId;
-use teamster_types::graph::{self, Standing, State};
+use teamster_types::graph::{self, ExplainedState, State};
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::leftovers;
 
@@ -112,9 +112,9 @@ impl Scene {
     fn check_claims(&self) -> Result<()> {
         self.clock.advance(600_000);
         let list = self.store.tasks(&team())?.tasks;
-        let standings = graph::standings(&list, self.clock.now());
+        let standings = graph::explain_states(&list, self.clock.now());
         let dead = gone();
-        let is_free = |(task, standing): &(&Task, Standing)| {
+        let is_free = |(task, standing): &(&Task, ExplainedState)| {
             let abandoned = task.claim().is_some_and(|claim| claim.process() == dead);
             standing.state == State::Claimable || (standing.state == State::InProgress && abandoned)
         };
@@ -248,10 +248,10 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
         made.map(drop)
     }),
     ("update", nothing, |scene| {
-        let edit = Edit {
+        let edit = TaskEdit {
             subject: Some("waits for another".to_owned()),
             blocked_by: Some(vec![id(3)]),
-            ..Edit::default()
+            ..TaskEdit::default()
         };
         let updated = scene
             .store
@@ -348,9 +348,9 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
         // A claim before it, so that the index is fresh and says that no task is assigned.
         |scene| drop(claim(&scene.store, None).unwrap()),
         |scene| {
-            let edit = Edit {
+            let edit = TaskEdit {
                 owner: Some(Some("bob".parse()?)),
-                ..Edit::default()
+                ..TaskEdit::default()
             };
             let assigned = scene
                 .store

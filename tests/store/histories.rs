@@ -7,7 +7,7 @@ use teamster_store::Store;
 use teamster_testkit::drive::{CLIENTS, ClientHandles, DriveResult, drive};
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_testkit::{ManualClock, MemStore};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 
 /// The number of histories of 200 operations each, on both stores together; nightly runs set more. The file store is
 /// slow, so most of them run in memory.
@@ -42,9 +42,9 @@ fn in_memory() -> ClientHandles {
     let judged = dead.clone();
     let store = MemStore::new(clock.clone(), alive.clone(), move |process| {
         if *process == judged {
-            Life::Gone
+            ProcessState::Gone
         } else {
-            Life::Alive
+            ProcessState::Alive
         }
     });
     let face = |_| -> (Box<dyn Store>, Box<dyn Store>) {

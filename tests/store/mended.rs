@@ -9,7 +9,7 @@ use teamster_testkit::scratch::gone;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::process::ProcessId;
 use teamster_types::team::NewMember;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::{FileTeam, age, claim_request, id};
 
@@ -37,9 +37,9 @@ fn beat(crew: &FileTeam, worker: &str, status: WorkerStatus, process: &ProcessId
 }
 
 fn assign(crew: &FileTeam, task: u64, worker: &str) {
-    let edit = Edit {
+    let edit = TaskEdit {
         owner: Some(Some(worker.parse().unwrap())),
-        ..Edit::default()
+        ..TaskEdit::default()
     };
     crew.store
         .update_task(&crew.team, &EventActor::Lead, &id(task), &edit)

@@ -29,7 +29,7 @@ use teamster_store::{
 use teamster_testkit::conformance::{StoreFixture, run_all};
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_testkit::{ManualClock, MemStore};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TaskId, TeamName};
@@ -263,9 +263,9 @@ fn the_memory_store_conforms() {
         let judged = dead.clone();
         let store = MemStore::new(clock.clone(), alive, move |process| {
             if *process == judged {
-                Life::Gone
+                ProcessState::Gone
             } else {
-                Life::Alive
+                ProcessState::Alive
             }
         });
         let ghost = store.claiming_as(dead);

@@ -146,7 +146,7 @@ fn in_place_of_a_task() {
         let next = crew.must_claim("ada");
         assert_eq!(next.task.id(), &id(2));
         let first = id(1);
-        let edit = teamster_types::transitions::Edit {
+        let edit = teamster_types::transitions::TaskEdit {
             subject: Some("x".to_owned()),
             ..Default::default()
         };

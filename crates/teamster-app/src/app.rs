@@ -10,7 +10,7 @@ use teamster_types::TeamName;
 use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_view::model::{Sessions, TeamView, run_now};
 
-use crate::actor::{Actor, BridgeIdentity, below_a_worker};
+use crate::actor::{Actor, BridgeIdentity, reserved_for_people};
 use crate::config::Config;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
@@ -97,7 +97,7 @@ impl App {
     pub fn must_be_a_person(&self, what: &str) -> Result {
         self.actor.must_be_person(what)?;
         if teamster_fs::processes::is_below_carrier(std::process::id(), env_vars::LAUNCH) {
-            return Err(below_a_worker(what));
+            return Err(reserved_for_people(what));
         }
         Ok(())
     }

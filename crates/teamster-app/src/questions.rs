@@ -138,11 +138,16 @@ fn change(
     changes: &TeamChanges,
 ) -> Result<Vec<Task>> {
     let made = app.store()?.apply(team, &app.actor.recorded_as(), changes);
-    made.or_else(|error| Err(late(app, team, question.id, error)?))
+    made.or_else(|error| Err(explain_refusal(app, team, question.id, error)?))
 }
 
 /// Returns the state of a question if that is why the store refused an answer; otherwise the error of the store.
-fn late(app: &App, team: &TeamName, id: QuestionId, error: StoreError) -> Result<AppError> {
+fn explain_refusal(
+    app: &App,
+    team: &TeamName,
+    id: QuestionId,
+    error: StoreError,
+) -> Result<AppError> {
     if error.busy || error.kind != StoreErrorKind::Conflict {
         return Ok(error.into());
     }

@@ -11,7 +11,7 @@ use teamster_store::backend::{created, refuse_held};
 use teamster_store::{Backend, Clock, DeletedTeam, Result, StoreError, TeamExport, Txn};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::Reservations;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::team::{NewTeam, TeamConfig};
 use teamster_types::{TeamName, Time, WorkerName};
 use tokio_postgres::types::Type;
@@ -85,7 +85,7 @@ impl Default for PgSettings {
 }
 
 /// Decides whether a process is alive, in place of the machine.
-type LivenessCheck = dyn Fn(&ProcessId) -> Life + Send + Sync;
+type LivenessCheck = dyn Fn(&ProcessId) -> ProcessState + Send + Sync;
 
 /// Teams in a database.
 pub struct PgStore {
@@ -130,7 +130,7 @@ impl PgStore {
             settings,
             me: machine.me().clone(),
             host: String::new(),
-            lives: Arc::new(move |process: &ProcessId| machine.life(process)),
+            lives: Arc::new(move |process: &ProcessId| machine.process_state(process)),
             idle: Arc::new(Mutex::new(vec![(Instant::now(), session)])),
             clock: Arc::default(),
             configs: Arc::default(),
@@ -188,13 +188,13 @@ impl PgStore {
     #[must_use]
     pub fn with_liveness(
         mut self,
-        lives: impl Fn(&ProcessId) -> Life + Send + Sync + 'static,
+        lives: impl Fn(&ProcessId) -> ProcessState + Send + Sync + 'static,
     ) -> Self {
         self.lives = Arc::new(lives);
         self
     }
 
-    pub(crate) fn life_of(&self, process: &ProcessId) -> Life {
+    pub(crate) fn life_of(&self, process: &ProcessId) -> ProcessState {
         (self.lives)(process)
     }
 

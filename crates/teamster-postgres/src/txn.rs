@@ -13,7 +13,7 @@ use teamster_types::failure::{Failure, LONGEST_BACKOFF};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::paths::Reservations;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
@@ -677,7 +677,7 @@ impl Txn for PgTxn<'_> {
         Ok(())
     }
 
-    fn life(&self, process: &ProcessId) -> Life {
+    fn process_state(&self, process: &ProcessId) -> ProcessState {
         self.store.life_of(process)
     }
 

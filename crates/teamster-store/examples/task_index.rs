@@ -17,7 +17,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_fs::layout::Layout;
 use teamster_journal::EventActor;
 use teamster_store::{
@@ -42,7 +42,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         database: None,
     };
     let settings = FileStoreSettings {
-        sync: Sync::Fast,
+        sync: Durability::Fast,
         ..FileStoreSettings::default()
     };
     let store = FileStore::open(&layout, Arc::new(SystemClock), settings)?;

@@ -10,7 +10,7 @@ use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::paths::Reservations;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::Task;
 use teamster_types::team::{NewTeam, TeamConfig};
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
@@ -149,7 +149,7 @@ pub trait Txn {
     fn unlock_claim(&mut self, id: &TaskId) -> Result<()>;
 
     /// Returns whether a process is alive.
-    fn life(&self, process: &ProcessId) -> Life;
+    fn process_state(&self, process: &ProcessId) -> ProcessState;
 
     /// Returns a worker's heartbeat.
     fn heartbeat(&mut self, worker: &WorkerName) -> Result<Option<Heartbeat>>;

@@ -146,7 +146,7 @@ fn at_line(number: usize, what: impl std::fmt::Display) -> StoreError {
 enum LineKind {
     #[default]
     Nothing,
-    ExportHeader,
+    Header,
     Config,
     Tasks,
     Failures,
@@ -224,7 +224,7 @@ impl ExportReader {
             ));
         };
         let follows = part > self.part || part == self.part && part >= LineKind::Tasks;
-        let is_first = matches!(part, LineKind::ExportHeader) == (number == 1);
+        let is_first = matches!(part, LineKind::Header) == (number == 1);
         if !follows || !is_first || self.part == LineKind::End {
             return Err(at_line(number, "it does not belong here"));
         }
@@ -236,7 +236,7 @@ impl ExportReader {
     fn take(&mut self, part: LineKind, mut object: Object, before: &[u8]) -> Result<(), String> {
         match part {
             LineKind::Nothing => {}
-            LineKind::ExportHeader => self.header = Some(typed(object)?),
+            LineKind::Header => self.header = Some(typed(object)?),
             LineKind::Config => {
                 let config = object.get("config").map(bytes_of).unwrap_or_default();
                 self.config = Some(TeamConfig::parse(&config)?);
@@ -365,7 +365,7 @@ impl ExportReader {
 
 fn line_kind(key: &str) -> Option<LineKind> {
     Some(match key {
-        VERSION => LineKind::ExportHeader,
+        VERSION => LineKind::Header,
         "config" => LineKind::Config,
         "task" => LineKind::Tasks,
         "failure" => LineKind::Failures,

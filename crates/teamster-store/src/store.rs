@@ -11,12 +11,12 @@ use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
 use teamster_types::message::{Mailbox, Message};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::progress::Progress;
 use teamster_types::session::ClientSession;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam, TeamConfig};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::error::Result;
@@ -125,7 +125,7 @@ pub struct TeamChanges {
     /// for the old one wait for all of them.
     pub split: Vec<(TaskId, Vec<usize>)>,
     /// Tasks whose fields change.
-    pub update: Vec<(TaskId, Edit)>,
+    pub update: Vec<(TaskId, TaskEdit)>,
     /// Tasks that are removed because they are no longer needed. Tasks that waited for one of them no longer do.
     pub remove: Vec<TaskId>,
     /// Blocked tasks, each with the answer to its worker.
@@ -377,7 +377,7 @@ pub trait ReadStore: Send + Sync {
     fn heartbeats(&self, team: &TeamName) -> Result<(Vec<Heartbeat>, Vec<Damaged>)>;
 
     /// Returns whether a process is alive, as far as this store can determine.
-    fn life(&self, process: &ProcessId) -> Life;
+    fn process_state(&self, process: &ProcessId) -> ProcessState;
 
     /// Takes or renews the right to host a team for a limited time, unless another process has it. `gone` is a holder
     /// that is proven dead. A file store needs no such right: the lock on its machine is enough.
@@ -525,7 +525,7 @@ pub trait Store: ReadStore {
         team: &TeamName,
         actor: &EventActor,
         id: &TaskId,
-        edit: &Edit,
+        edit: &TaskEdit,
     ) -> Result<Task>;
 
     /// Removes a task that is not in progress; tasks that waited for it no longer do.

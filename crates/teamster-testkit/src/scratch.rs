@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_store::{Clock, FileStore, FileStoreSettings, SystemClock};
@@ -66,7 +66,7 @@ impl Scratch {
     /// Opens a store in it. Its writes survive the death of a process, which is all that these tests need.
     pub fn store(&self, clock: Arc<dyn Clock>, patience: Duration) -> FileStore {
         let settings = FileStoreSettings {
-            sync: Sync::Fast,
+            sync: Durability::Fast,
             patience,
             ..FileStoreSettings::default()
         };

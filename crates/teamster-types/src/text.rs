@@ -38,7 +38,7 @@ pub fn clean(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit && text.bytes().all(is_plain) {
         return Cow::Borrowed(text);
     }
-    let mut shown: String = Visible { rest: text }
+    let mut shown: String = VisibleChars { rest: text }
         .take(limit.saturating_add(1))
         .collect();
     if let Some((end, _)) = shown.char_indices().nth(limit) {
@@ -143,11 +143,11 @@ fn beginning(text: &str, most: usize) -> &str {
 }
 
 /// Iterates over the visible characters of a text.
-struct Visible<'a> {
+struct VisibleChars<'a> {
     rest: &'a str,
 }
 
-impl Iterator for Visible<'_> {
+impl Iterator for VisibleChars<'_> {
     type Item = char;
 
     fn next(&mut self) -> Option<char> {
@@ -166,7 +166,7 @@ impl Iterator for Visible<'_> {
     }
 }
 
-impl Visible<'_> {
+impl VisibleChars<'_> {
     /// Skips the sequence after an escape character.
     fn skip_sequence(&mut self) {
         match self.rest.chars().next() {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use teamster_store::{ReadStore, Result};
 use teamster_types::health::{Limits, Verdict};
-use teamster_types::routing::{RoutingCandidate, Scored, default_capabilities, rank};
+use teamster_types::routing::{RoutingCandidate, ScoredCandidate, default_capabilities, rank};
 use teamster_types::task::{Status, Task};
 use teamster_types::team::{TeamConfig, TeamMember};
 use teamster_types::{TeamName, WorkerName};
@@ -74,8 +74,8 @@ fn candidate(row: &WorkerRow, members: &[TeamMember], tasks: &[Task]) -> Option<
     })
 }
 
-impl From<Scored> for WorkerRoute {
-    fn from(scored: Scored) -> Self {
+impl From<ScoredCandidate> for WorkerRoute {
+    fn from(scored: ScoredCandidate) -> Self {
         Self {
             worker: scored.name,
             fitness: scored.fitness,

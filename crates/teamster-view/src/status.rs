@@ -16,7 +16,7 @@ use crate::messages;
 use crate::model::{PhaseNow, RunNow, TeamKind, TeamView, kind, run_now};
 use crate::questions::{self, QuestionView};
 use crate::requests::{WaitingRequest, all_waiting, open_decisions};
-use crate::teams::RunOf;
+use crate::teams::RunLookup;
 use crate::workers::{self, WorkerRow, Workers};
 
 /// A team as `status` shows it.
@@ -135,12 +135,12 @@ fn without_codes<S: serde::Serializer>(
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {
     #[derive(Serialize)]
-    struct Plain<'a> {
+    struct ProblemWithoutCodes<'a> {
         kind: ProblemKind,
         about: &'a str,
         error: &'a str,
     }
-    serializer.collect_seq(problems.iter().map(|problem| Plain {
+    serializer.collect_seq(problems.iter().map(|problem| ProblemWithoutCodes {
         kind: problem.kind,
         about: &problem.about,
         error: &problem.error,
@@ -158,7 +158,7 @@ pub(crate) fn of_entry_by(
     read: &dyn ReadStore,
     entry: &TeamEntry,
     limits: &Limits,
-    run: RunOf<'_>,
+    run: RunLookup<'_>,
 ) -> Result<TeamStatus> {
     match (&entry.config, entry.name.parse::<TeamName>()) {
         (Ok(config), Ok(team)) => of_team(read, &team, config, limits, run(&team)?),
@@ -238,11 +238,11 @@ pub fn of_session(view: &TeamView) -> TeamStatus {
 
 /// Adds what the state file of a session says about its team, which has a registry.
 pub fn add_session(status: &mut TeamStatus, session: &TeamView) {
-    let known: Vec<TeamProblem> = status.workers.iter().filter_map(unwell).collect();
+    let known: Vec<TeamProblem> = status.workers.iter().filter_map(worker_problem).collect();
     workers::add_session(&mut status.workers, session);
-    let unwell = status.workers.iter().filter_map(unwell);
+    let worker_problem = status.workers.iter().filter_map(worker_problem);
     let is_new = |problem: &TeamProblem| !known.contains(problem);
-    status.problems.extend(unwell.filter(is_new));
+    status.problems.extend(worker_problem.filter(is_new));
     if status.stage.is_none() {
         let told = session.session.as_ref();
         status.stage = told.map(|session| session.pdca_phase.clone());
@@ -254,7 +254,7 @@ pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<TeamPro
     let files = broken.iter().chain(&workers.problems);
     files
         .map(|file| damaged(&file.file, &file.error))
-        .chain(workers.rows.iter().filter_map(unwell))
+        .chain(workers.rows.iter().filter_map(worker_problem))
         .collect()
 }
 
@@ -326,7 +326,7 @@ pub(crate) fn at_gate(read: &dyn ReadStore, team: &TeamName) -> Result<Option<Te
     }))
 }
 
-fn unwell(row: &WorkerRow) -> Option<TeamProblem> {
+fn worker_problem(row: &WorkerRow) -> Option<TeamProblem> {
     row.needs_a_person().then(|| {
         let error = format!("{}: {}", row.verdict, row.evidence.join(", "));
         TeamProblem::of_worker(&row.name, error, row.verdict, &Phrase::keys(&row.evidence))

@@ -17,7 +17,7 @@ use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::{TaskId, TeamName, Time};
 
 use crate::model::{Sessions, TeamView, WorkerView};
-use crate::native::Lead;
+use crate::native::LeadStatus;
 
 /// The status of a worker that ended normally.
 const STOPPED: &str = "stopped";
@@ -98,7 +98,7 @@ pub fn list(
         if is_away || row.verdict == Verdict::Quarantined {
             let steps = match &steps {
                 Some(steps) => steps,
-                None => steps.insert(LastSteps::of(read, team)?),
+                None => steps.insert(LastWorkerEvents::of(read, team)?),
             };
             if let Some(evidence) = steps.end_of(&member.name).filter(|_| is_away) {
                 row.status = Some(STOPPED);
@@ -110,7 +110,7 @@ pub fn list(
             row.evidence.extend(steps.quarantine_of(&member.name));
         }
         if is_native {
-            let lead = lead.get_or_insert_with(|| Lead::find(read, team.as_str(), config));
+            let lead = lead.get_or_insert_with(|| LeadStatus::find(read, team.as_str(), config));
             let assessment = lead.assess(read, &member);
             row.verdict = assessment.verdict;
             row.evidence = assessment.evidence;
@@ -202,7 +202,7 @@ pub(crate) fn word(status: Option<&str>, verdict: Verdict) -> &'static str {
 }
 
 /// The last event about each worker within the end of the journal.
-struct LastSteps {
+struct LastWorkerEvents {
     steps: HashMap<String, Event>,
     /// The members of the runs that begin in that part of the journal.
     cast: HashSet<String>,
@@ -210,7 +210,7 @@ struct LastSteps {
     is_whole: bool,
 }
 
-impl LastSteps {
+impl LastWorkerEvents {
     fn of(read: &dyn ReadStore, team: &TeamName) -> Result<Self> {
         let events = read.last_events(team, ENDS_WITHIN)?.events;
         let is_whole = events.len() < ENDS_WITHIN;
@@ -352,7 +352,13 @@ pub(crate) fn assess(
     beat: Option<&Heartbeat>,
     limits: &Limits,
 ) -> Assessment {
-    health::judge(read.now(), beat, None, |process| read.life(process), limits)
+    health::judge(
+        read.now(),
+        beat,
+        None,
+        |process| read.process_state(process),
+        limits,
+    )
 }
 
 #[cfg(test)]
@@ -363,7 +369,7 @@ mod tests {
     use teamster_store::Store;
     use teamster_testkit::{ManualClock, MemStore};
     use teamster_types::heartbeat::WorkerStatus;
-    use teamster_types::process::{Life, ProcessId};
+    use teamster_types::process::{ProcessId, ProcessState};
     use teamster_types::team::{NewMember, NewTeam};
 
     use super::*;
@@ -375,9 +381,9 @@ mod tests {
         let counted = asked.clone();
         let store = MemStore::new(clock.clone(), process(1), move |_| {
             if counted.fetch_add(1, Ordering::Relaxed) == 0 {
-                Life::Alive
+                ProcessState::Alive
             } else {
-                Life::Gone
+                ProcessState::Gone
             }
         });
         let team: TeamName = "fix-auth".parse().unwrap();

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, Durability, FsError, layout};
 use teamster_isolate::STORE;
-use teamster_isolate::detached::Detached;
+use teamster_isolate::detached::DetachedProgram;
 use teamster_isolate::process_tree::{GUARD, LAUNCH};
 use teamster_isolate::tmux::{PaneCommand, Tmux, TmuxError};
 use teamster_store::{ReadStore, StoreError};
@@ -103,7 +103,7 @@ impl Launcher<'_> {
         let is_over: Box<dyn FnMut() -> bool> = match wanted.backend {
             WorkerBackend::Process => {
                 let output = logs.open_append(layout::BRIDGE_LOG)?;
-                let mut child = Detached {
+                let mut child = DetachedProgram {
                     program: self.teamster,
                     args: &args,
                     folder: self.project,
@@ -137,7 +137,7 @@ impl Launcher<'_> {
         folder.replace(
             layout::AGENT_ENVIRONMENT,
             &environment(&self.variables(wanted, launch)),
-            Sync::Fast,
+            Durability::Fast,
         )?;
         args.push("--environment".into());
         args.push(folder.join(layout::AGENT_ENVIRONMENT).into());

@@ -62,7 +62,7 @@ pub fn assess(
         store.now(),
         beat,
         recorded,
-        |process| store.life(process),
+        |process| store.process_state(process),
         limits,
     )
 }

@@ -14,12 +14,12 @@ use teamster_types::redact::{redact, redact_json};
 use teamster_types::time::say_span;
 
 /// Returns a text for people who watch, redacted and cleaned.
-pub fn viewed(text: &str) -> String {
+pub fn display_text(text: &str) -> String {
     plain(&redact(text))
 }
 
 /// Returns a text for people who watch, redacted and cleaned, on one line.
-pub fn viewed_line(text: &str) -> String {
+pub fn display_line(text: &str) -> String {
     line(&redact(text))
 }
 

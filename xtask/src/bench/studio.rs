@@ -13,11 +13,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_journal::payload::AgentEventRecorded;
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::Store;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::commands::beat_all;
 use super::processes::most_megabytes;
@@ -45,7 +45,7 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let times = format!("{:.0} ms with the server's start", first * 1e3);
     let first = (first, FIRST_VIEW);
     let mut rows = vec![Row::of_limit("studio-first", what, first, "s", times)];
-    let store = project.store(Sync::Fast)?;
+    let store = project.store(Durability::Fast)?;
     let changes = size.of(2_000, 300);
     rows.extend(events_at_server(&server, &store, changes)?);
     rows.push(state_file_at_server(&server, &project, changes)?);
@@ -97,7 +97,7 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     // Few changes for the quick run, and enough for a p99 in the full one.
     let (events, changes) = size.of((100_000, 1_333), (20_000, 500));
     let (project, server) = Server::with_team(programs, events)?;
-    let store = project.store(Sync::Fast)?;
+    let store = project.store(Durability::Fast)?;
     let mut page = Page::open(&chromium)?;
     let (team, task) = (fixture::team()?, "1".parse()?);
     let view = format!("#/team/{TEAM}/team");
@@ -112,9 +112,9 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let selector = "[role=list][aria-label=Tasks] button.task";
     page.ask(&json!({ "wish": "watch", "view": view, "selector": selector }))?;
     let took = page.times(changes, |text| {
-        let edit = Edit {
+        let edit = TaskEdit {
             subject: Some(text.to_owned()),
-            ..Edit::default()
+            ..TaskEdit::default()
         };
         Ok(store
             .update_task(&team, &EventActor::Person, &task, &edit)

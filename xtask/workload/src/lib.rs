@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_fs::layout::Layout;
 use teamster_postgres::{PgSettings, PgStore, StoreUrl};
 use teamster_store::{
@@ -26,7 +26,7 @@ pub const CONTENT: &str = "The login form is done. Its tests are in tests/login 
     the style sheet still needs somebody who knows the design. I go on with task 4.";
 
 /// Opens the store in these folders.
-pub fn open_store(claude: &Path, project: &Path, sync: Sync) -> Result<FileStore> {
+pub fn open_store(claude: &Path, project: &Path, sync: Durability) -> Result<FileStore> {
     let layout = Layout {
         claude: claude.to_owned(),
         project: project.to_owned(),

@@ -6,9 +6,9 @@ use teamster_postgres::StoreUrl;
 
 /// The URL of a store, as the user wrote it. It may contain a password, so it is displayed without one.
 #[derive(Clone, PartialEq, Eq)]
-pub struct StoreText(String);
+pub struct SecretUrl(String);
 
-impl StoreText {
+impl SecretUrl {
     /// The value that selects the file store.
     pub const FILES: &'static str = "files";
 
@@ -23,7 +23,7 @@ impl StoreText {
     }
 }
 
-impl fmt::Display for StoreText {
+impl fmt::Display for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match StoreUrl::parse(&self.0) {
             Ok(url) => write!(f, "{url}"),
@@ -33,7 +33,7 @@ impl fmt::Display for StoreText {
     }
 }
 
-impl fmt::Debug for StoreText {
+impl fmt::Debug for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StoreText({self})")
     }

@@ -11,7 +11,7 @@ use super::endpoint::Endpoint;
 
 /// How a person is notified: the setting `notify`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NotifyWay {
+pub enum NotifyMethod {
     /// The terminal bell, if there is a terminal.
     #[default]
     Bell,
@@ -21,7 +21,7 @@ pub enum NotifyWay {
     Off,
 }
 
-impl NotifyWay {
+impl NotifyMethod {
     /// Parses the name in the settings.
     pub fn of(word: &str) -> Option<Self> {
         [Self::Bell, Self::Desktop, Self::Off]
@@ -47,9 +47,9 @@ pub(super) fn reservations(value: &DocumentValue) -> Result<Reservations, &'stat
     word.ok_or("\"enforce\", \"warn\" or \"off\"")
 }
 
-pub(super) fn way(value: &DocumentValue) -> Result<NotifyWay, &'static str> {
+pub(super) fn notify_method(value: &DocumentValue) -> Result<NotifyMethod, &'static str> {
     let word = match value {
-        DocumentValue::Text(text) => NotifyWay::of(text),
+        DocumentValue::Text(text) => NotifyMethod::of(text),
         _ => None,
     };
     word.ok_or("\"bell\", \"desktop\" or \"off\"")
@@ -128,7 +128,7 @@ pub(super) fn agent(value: &DocumentValue) -> Result<String, &'static str> {
 }
 
 /// Formats a duration so that it can be parsed again: in the largest unit that divides it.
-pub(super) fn say(span: Duration) -> String {
+pub(super) fn format_span(span: Duration) -> String {
     let millis = span.as_millis();
     let units = [
         (86_400_000, "d"),
@@ -180,7 +180,7 @@ fn texts(value: &DocumentValue) -> Option<Vec<String>> {
 }
 
 /// Formats a value for a message.
-pub(super) fn written(value: &DocumentValue) -> String {
+pub(super) fn format_value(value: &DocumentValue) -> String {
     match value {
         DocumentValue::Null => "nothing".to_owned(),
         DocumentValue::Bool(flag) => flag.to_string(),
@@ -216,9 +216,9 @@ mod tests {
 
     #[test]
     fn every_way_has_a_word_that_is_read_back() {
-        for way in [NotifyWay::Bell, NotifyWay::Desktop, NotifyWay::Off] {
-            assert_eq!(NotifyWay::of(way.word()), Some(way));
+        for way in [NotifyMethod::Bell, NotifyMethod::Desktop, NotifyMethod::Off] {
+            assert_eq!(NotifyMethod::of(way.word()), Some(way));
         }
-        assert_eq!(NotifyWay::of("loud"), None);
+        assert_eq!(NotifyMethod::of("loud"), None);
     }
 }

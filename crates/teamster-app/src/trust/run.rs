@@ -10,7 +10,10 @@ use teamster_run::host::ProjectTrust;
 use teamster_types::denied;
 use teamster_workers::workplace::{NotTrusted, WorktreeSetup};
 
-use super::{Needed, PlannedStart, ProjectDemands, TeamPlan, Unknown, capabilities, require_those};
+use super::{
+    CapabilityUse, PlannedStart, ProjectDemands, TeamPlan, UntrustedPolicy, capabilities,
+    require_those,
+};
 use crate::app::App;
 use crate::config::Config;
 use crate::error::{AppError, Result};
@@ -77,7 +80,7 @@ impl ProjectTrust for CurrentTrust {
         project.add_checks(std::slice::from_ref(check));
         let is_it = |text: &str| text == check.command;
         Ok(project.refuse_unaccepted(|capability| {
-            capability.needed == Needed::Check && is_it(&capability.text)
+            capability.needed == CapabilityUse::Check && is_it(&capability.text)
         })?)
     }
 }
@@ -92,7 +95,7 @@ pub fn accepted_prompts(
     let files = PromptFiles::load(layout)?;
     if files.project_files().next().is_some() {
         let project = ProjectDemands::look(layout, config)?;
-        project.refuse_unaccepted(|capability| capability.needed == Needed::Prompt)?;
+        project.refuse_unaccepted(|capability| capability.needed == CapabilityUse::Prompt)?;
         let mut read = files.project_files();
         if !read.all(|(name, bytes)| project.snapshot.has_prompt(name, bytes)) {
             return Err(AppError::refused(
@@ -120,7 +123,7 @@ pub fn accepted_prompts(
 pub fn worktree_setup(layout: &Layout) -> std::result::Result<WorktreeSetup, NotTrusted> {
     let config = current(layout)?;
     let project = ProjectDemands::look(layout, &config)?;
-    project.refuse_unaccepted(|capability| capability.needed == Needed::Setup)?;
+    project.refuse_unaccepted(|capability| capability.needed == CapabilityUse::Setup)?;
     refuse_denied_links(layout, &config)?;
     Ok(WorktreeSetup::accepted(
         config.worktree_link.value,
@@ -138,7 +141,7 @@ pub fn require_for_run(
     config: &Config,
     presets: &Presets,
     spec: &RunSpec,
-    unknown: Unknown,
+    unknown: UntrustedPolicy,
 ) -> Result {
     let mut project = ProjectDemands::look_at(layout, config, presets)?;
     // A resumed run may have checks whose file has changed since.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_fs::proc::Machine;
 use teamster_journal::payload::HookReceived;
 use teamster_journal::{EventKind, NewEvent};
@@ -92,7 +92,7 @@ fn record_in_journal(
     event: NewEvent,
 ) -> Result<bool, StoreError> {
     let settings = FileStoreSettings {
-        sync: Sync::Fast,
+        sync: Durability::Fast,
         patience,
         ..FileStoreSettings::default()
     };

@@ -496,7 +496,7 @@ impl HookCall<'_> {
             actor.lead_name()
         };
         let notes = registry.delivered(team, to, &self.context.layout.claude, Path::new(path));
-        let heard = |note: InboxMessage| Op::ListenerUpdate {
+        let heard = |note: InboxMessage| Op::Heard {
             from: note.from,
             to: note.to,
             content: note.content,
@@ -638,7 +638,7 @@ impl HookCall<'_> {
         let written =
             registry
                 .claude()
-                .append(layout::ZOMBIE_ALERTS, &line, teamster_fs::Sync::Fast);
+                .append(layout::ZOMBIE_ALERTS, &line, teamster_fs::Durability::Fast);
         self.said.stderr.extend(ended.alarm());
         if let Err(error) = written {
             self.said.stderr.push(format!(

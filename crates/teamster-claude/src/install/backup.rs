@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use teamster_fs::layout::{backup_file, is_backup_of, temp_owner};
-use teamster_fs::{Dir, Sync};
+use teamster_fs::{Dir, Durability};
 use teamster_store::StoreError;
 use teamster_types::Time;
 
@@ -52,7 +52,7 @@ pub(super) fn keep(
         number += 1;
         backup = format!("{first}-{number}");
     }
-    dir.replace(&backup, bytes, Sync::Durable)?;
+    dir.replace(&backup, bytes, Durability::Durable)?;
     Ok(Some(dir.join(&backup)))
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use teamster_fs::layout::{BACKUPS_IGNORED, GITIGNORE, Layout, git_exclude};
-use teamster_fs::{Owner, UserFile};
+use teamster_fs::{FileOwner, UserFile};
 use teamster_store::StoreError;
 
 use super::ignore::FileEdit;
@@ -102,7 +102,7 @@ fn try_edit(
         }
         file.sweep()?;
         let was = was.as_ref().map(|(_, was)| was);
-        if was.is_some_and(|was| was.is_read_only() || was.owner != Owner::Me) {
+        if was.is_some_and(|was| was.is_read_only() || was.owner != FileOwner::Me) {
             return Err(StoreError::refused(
                 "it is read-only or belongs to another user",
             ));

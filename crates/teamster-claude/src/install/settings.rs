@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use teamster_fs::layout::PROJECT_CLAUDE;
-use teamster_fs::{Dir, FileSnapshot, FsError, Owner, UserFile};
+use teamster_fs::{Dir, FileOwner, FileSnapshot, FsError, UserFile};
 use teamster_store::{StoreError, StoreErrorKind};
 
 use super::merge::{self, SettingsFault};
@@ -218,7 +218,7 @@ fn may_write(
         return Ok(());
     };
     let real = file.path();
-    if let (true, Owner::Other(uid)) = (file.is_link(), was.owner) {
+    if let (true, FileOwner::Other(uid)) = (file.is_link(), was.owner) {
         return Err(StoreError::refused(format!(
             "{} leads to {}, which belongs to another user (number {uid}), so it is not edited",
             path.display(),

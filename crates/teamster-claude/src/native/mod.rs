@@ -13,7 +13,7 @@ use serde_json::Value;
 use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::session::ClientSession;
 use teamster_types::team::{TeamConfig, TeamOrigin};
 
@@ -223,7 +223,7 @@ impl NativeRegistry {
                 (config.project() == Some(project)).then(|| (team.folder, config.host()))
             })
             .collect();
-        let runs = |host: &ProcessId| machine.life(host) == Life::Alive;
+        let runs = |host: &ProcessId| machine.process_state(host) == ProcessState::Alive;
         let mut hosted = here
             .iter()
             .filter(|(_, host)| host.as_ref().is_some_and(runs));
@@ -254,10 +254,10 @@ impl NativeRegistry {
 
     /// Returns the status of each process that the client recorded for a session. A session without a record proves
     /// nothing.
-    pub(crate) fn recorded_lives(&self, session: &str, machine: &Machine) -> Vec<Life> {
+    pub(crate) fn recorded_lives(&self, session: &str, machine: &Machine) -> Vec<ProcessState> {
         let recorded = self.sessions().into_iter();
         let its = recorded.filter(|recorded| recorded.id == session);
-        its.map(|recorded| machine.life(&recorded.process))
+        its.map(|recorded| machine.process_state(&recorded.process))
             .collect()
     }
 

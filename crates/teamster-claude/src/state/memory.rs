@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use teamster_fs::proc::Machine;
 use teamster_types::Time;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 
 use super::record::{AgentState, Model, Status};
 
@@ -179,7 +179,7 @@ impl SessionMemory {
             let status = state.teammate(name).map(|row| row.status);
             // A teammate that completed its work before its process ended is not reported.
             let has_ended = matches!(status, None | Some(Status::Completed));
-            !has_ended && machine.life(process) == Life::Gone
+            !has_ended && machine.process_state(process) == ProcessState::Gone
         })
     }
 

@@ -6,7 +6,7 @@
 //!
 //! A session writes one file. Viewers read `agent-state.json`; while it shows a live session, another session writes to
 //! `sessions/{session}.json` and is promoted when the shown one ends. A session is live as long as its process can be
-//! seen (`life`); its age counts only where that is impossible.
+//! seen (`process_state`); its age counts only where that is impossible.
 //!
 //! State that hooks need from earlier hooks and viewers do not is in `hook-memory.json` beside it (`memory`).
 //!
@@ -41,10 +41,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FileKind, FsError, Lock, OrTrace as _, Sync, Waited};
+use teamster_fs::{Dir, Durability, FileKind, FsError, Lock, LockWait, OrTrace as _};
 use teamster_types::Time;
 use teamster_types::end::EndRecord;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 
 use life::SessionLife;
 use memory::HookMemory;
@@ -245,9 +245,9 @@ impl StateFiles {
 
     /// Returns the liveness of a state at this time. A session whose process can be seen is live, however long it was
     /// quiet.
-    pub fn viewed(&self, state: &AgentState, now: Time) -> Liveness {
-        match state.viewed(now) {
-            Liveness::Stale if self.life(state) == Life::Alive => Liveness::Live,
+    pub fn liveness(&self, state: &AgentState, now: Time) -> Liveness {
+        match state.liveness(now) {
+            Liveness::Stale if self.session_state(state) == ProcessState::Alive => Liveness::Live,
             viewed => viewed,
         }
     }
@@ -256,7 +256,7 @@ impl StateFiles {
     pub fn dead_sessions(&self, me: &str) -> Result<Vec<String>, StateError> {
         let others = self.all()?.into_iter().map(|shown| shown.state);
         let others = others.filter(|state| state.enabled && state.session_id != me);
-        let dead = others.filter(|state| self.life(state) == Life::Gone);
+        let dead = others.filter(|state| self.session_state(state) == ProcessState::Gone);
         Ok(dead.map(|state| state.session_id).collect())
     }
 
@@ -301,7 +301,7 @@ impl StateFiles {
         memory().unwrap_or_default()
     }
 
-    fn life(&self, state: &AgentState) -> Life {
+    fn session_state(&self, state: &AgentState) -> ProcessState {
         let session = &state.session_id;
         SessionLife::new(&self.claude).of(session, self.memory().session(session))
     }
@@ -315,8 +315,8 @@ impl StateFiles {
             None => return Ok(Applied::default()),
         };
         let lock = match Lock::wait(&bkit, layout::STATE_LOCK, patience, false)? {
-            Waited::Held(lock) => lock,
-            Waited::TimedOut => {
+            LockWait::Held(lock) => lock,
+            LockWait::TimedOut => {
                 return Err(StateError::Busy {
                     lock: bkit.join(layout::STATE_LOCK),
                     waited: patience,
@@ -350,7 +350,7 @@ impl StateFiles {
             if let Ok(Some(claude)) = Dir::open_root(&self.claude) {
                 let line = end.to_line(session, now);
                 claude
-                    .append(layout::ZOMBIE_ALERTS, &line, teamster_fs::Sync::Fast)
+                    .append(layout::ZOMBIE_ALERTS, &line, teamster_fs::Durability::Fast)
                     .or_trace("record the end of a teammate");
             }
         }
@@ -377,7 +377,7 @@ fn catch_up(bkit: &Dir, life: &SessionLife<'_>, mut stays: bool) -> AppliedPendi
             break;
         }
         let waited = Lock::wait(bkit, layout::STATE_LOCK, Duration::ZERO, false);
-        let Ok(Waited::Held(lock)) = waited else {
+        let Ok(LockWait::Held(lock)) = waited else {
             break;
         };
         let Ok(finished) = finish(bkit, life) else {
@@ -410,15 +410,15 @@ struct PendingFile {
 /// Leaves a change for the next holder of the state's lock.
 fn leave(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     let lock = match Lock::wait(bkit, layout::PENDING, PATIENCE, false)? {
-        Waited::Held(lock) => lock,
-        Waited::TimedOut => return leave_separately(bkit, change),
+        LockWait::Held(lock) => lock,
+        LockWait::TimedOut => return leave_separately(bkit, change),
     };
     let mut line = teamster_types::json::to_line(change);
     // A writer that was killed in the middle of a line spoils only that line.
     if !ends_with_a_line(bkit)? {
         line.insert(0, b'\n');
     }
-    bkit.append(layout::PENDING, &line, Sync::Fast)?;
+    bkit.append(layout::PENDING, &line, Durability::Fast)?;
     drop(lock);
     Ok(())
 }
@@ -431,7 +431,7 @@ fn leave_separately(bkit: &Dir, change: &StateChange) -> Result<(), StateError> 
     loop {
         let written = bkit
             .child_or_create(layout::PENDING_ALONE)
-            .and_then(|folder| folder.replace(&name, &line, Sync::Fast));
+            .and_then(|folder| folder.replace(&name, &line, Durability::Fast));
         match written {
             // The process that claimed the last file has removed the folder meanwhile.
             Err(error) if error.io_kind() == Some(ErrorKind::NotFound) && tries < TRIES => {
@@ -469,7 +469,7 @@ fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
 /// Returns whether no writer is appending at this moment.
 fn is_free(bkit: &Dir) -> bool {
     let waited = Lock::wait(bkit, layout::PENDING, Duration::ZERO, false);
-    matches!(waited, Ok(Waited::Held(_)))
+    matches!(waited, Ok(LockWait::Held(_)))
 }
 
 fn has_separate(bkit: &Dir) -> Result<bool, StateError> {
@@ -541,7 +541,7 @@ fn is_gone(pid: u32) -> bool {
         process_start_time: 0,
         ..machine.me().clone()
     };
-    machine.life(&writer) == Life::Gone
+    machine.process_state(&writer) == ProcessState::Gone
 }
 
 /// Returns whether there is a file of this name. Anything but a file is not a change.
@@ -554,8 +554,8 @@ fn is_there(bkit: &Dir, name: &str) -> Result<bool, StateError> {
 /// stopped while it appends; the next holder will retry.
 fn claim(bkit: &Dir) -> Result<bool, StateError> {
     match Lock::wait(bkit, layout::PENDING, PATIENCE, false)? {
-        Waited::TimedOut => Ok(false),
-        Waited::Held(_lock) => {
+        LockWait::TimedOut => Ok(false),
+        LockWait::Held(_lock) => {
             bkit.rename(layout::PENDING, bkit, layout::PENDING_CLAIMED)?;
             Ok(true)
         }
@@ -609,7 +609,7 @@ fn apply(
         outcome: outputs.iter().map(PendingFile::from).collect(),
     };
     let bytes = serde_json::to_vec(&outcome).unwrap_or_default();
-    bkit.replace(layout::PENDING_CLAIMED, &bytes, Sync::Fast)?;
+    bkit.replace(layout::PENDING_CLAIMED, &bytes, Durability::Fast)?;
     Ok(outputs)
 }
 

@@ -159,7 +159,7 @@ pub enum Op {
         timestamp: Option<Time>,
     },
     /// Adds a delivered message that may be known already, however long ago it was sent.
-    ListenerUpdate {
+    Heard {
         /// The sender.
         from: String,
         /// The recipient.
@@ -336,7 +336,7 @@ impl Op {
             Self::Message {
                 from, to, content, ..
             }
-            | Self::ListenerUpdate {
+            | Self::Heard {
                 from, to, content, ..
             } => {
                 short(from);
@@ -439,7 +439,7 @@ impl Op {
                 let letter = teammate_message(memory.row_of(from), to, content, *timestamp, now);
                 add_message(state, memory, letter, *timestamp)
             }
-            Self::ListenerUpdate {
+            Self::Heard {
                 from,
                 to,
                 content,

@@ -493,7 +493,7 @@ impl Liveness {
 impl AgentState {
     /// Returns the liveness of the state at this time by the file alone. Where the session's process can be seen,
     /// [`StateFiles::viewed`](super::States::viewed) is more accurate.
-    pub fn viewed(&self, now: Time) -> Liveness {
+    pub fn liveness(&self, now: Time) -> Liveness {
         match self.enabled {
             false => Liveness::Ended,
             true if self.is_fresh(now) => Liveness::Live,

@@ -4,7 +4,7 @@
 //! the file of a promoted session is removed last. If that step is missed, `agent-state.json` takes precedence, because
 //! a session that is shown there never writes to its other file.
 
-use teamster_fs::{Dir, Sync, layout};
+use teamster_fs::{Dir, Durability, layout};
 use teamster_types::Time;
 use teamster_types::end::EndRecord;
 
@@ -13,7 +13,7 @@ use super::memory::{HookMemory, SessionMemory};
 use super::ops::{Effect, Op, StateChange};
 use super::record::{AgentState, Status, read_file, state_files};
 use super::{Applied, StateError};
-use teamster_types::process::Life;
+use teamster_types::process::ProcessState;
 
 /// The maximum number of ended sessions kept; the oldest are removed first.
 const MOST_ARCHIVED: usize = 50;
@@ -257,10 +257,10 @@ impl<'a> StateTxn<'a> {
 
     /// Returns whether a session is active: it was updated recently, or its process can be seen.
     fn is_active(&self, state: &AgentState, now: Time) -> bool {
-        state.enabled && (state.is_fresh(now) || self.life_of(state) == Life::Alive)
+        state.enabled && (state.is_fresh(now) || self.life_of(state) == ProcessState::Alive)
     }
 
-    fn life_of(&self, state: &AgentState) -> Life {
+    fn life_of(&self, state: &AgentState) -> ProcessState {
         let memory = self.memory.session(&state.session_id);
         self.life.of(&state.session_id, memory)
     }
@@ -299,7 +299,7 @@ impl<'a> StateTxn<'a> {
     /// is shown again with its next change.
     fn archive_main(&mut self, now: Time) {
         if let Some(mut main) = self.main.take() {
-            if main.enabled && self.life_of(&main) == Life::Gone {
+            if main.enabled && self.life_of(&main) == ProcessState::Gone {
                 self.clean_up(&mut main, now);
             }
             let name = layout::session_state_file(&main.session_id)
@@ -528,16 +528,16 @@ impl StateWrite {
     pub(super) fn write(&self, bkit: &Dir) -> Result<(), StateError> {
         match (&self.file, &self.bytes) {
             (StateFile::Main, Some(bytes)) => {
-                bkit.replace(layout::AGENT_STATE, bytes, Sync::Fast)?;
+                bkit.replace(layout::AGENT_STATE, bytes, Durability::Fast)?;
             }
             (StateFile::Memory, Some(bytes)) => {
-                bkit.replace(layout::HOOK_MEMORY, bytes, Sync::Fast)?;
+                bkit.replace(layout::HOOK_MEMORY, bytes, Durability::Fast)?;
             }
             // Neither the shown state nor the hook memory is ever removed.
             (StateFile::Main | StateFile::Memory, None) => {}
             (StateFile::Session(name), Some(bytes)) => {
                 let sessions = bkit.child_or_create(layout::STATE_SESSIONS)?;
-                sessions.replace(name, bytes, Sync::Fast)?;
+                sessions.replace(name, bytes, Durability::Fast)?;
             }
             (StateFile::Session(name), None) => {
                 if let Some(sessions) = bkit.child(layout::STATE_SESSIONS)? {
@@ -557,7 +557,7 @@ fn mark_gone_failed(
     life: &SessionLife<'_>,
     now: &str,
 ) -> Vec<EndRecord> {
-    let is_gone = |process| life.machine().life(process) == Life::Gone;
+    let is_gone = |process| life.machine().process_state(process) == ProcessState::Gone;
     let recorded = memory.teammates.iter();
     let mut gone: Vec<(String, u32)> = recorded
         .filter(|(_, process)| is_gone(process))
@@ -576,7 +576,7 @@ fn mark_gone_failed(
             memory.teammates.remove(&name);
             continue;
         }
-        ends.push(EndRecord::unseen(&state.team_name, &name));
+        ends.push(EndRecord::vanished(&state.team_name, &name));
         let stop = Op::Stop {
             name: name.clone(),
             failed: true,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, Durability, FsError, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::ZombieSeen;
 use teamster_journal::{Event, EventActor, EventKind, LINE_LIMIT, NewEvent};
@@ -67,7 +67,7 @@ fn journal_of(scanner: &ZombieScanner<'_>, zombie: &Zombie) -> Option<(FileStore
         _ => return None,
     }
     let settings = FileStoreSettings {
-        sync: Sync::Fast,
+        sync: Durability::Fast,
         patience: scanner.options.budget.patience(),
         ..FileStoreSettings::default()
     };
@@ -128,6 +128,6 @@ pub(super) fn append(
         registry.truncate(layout::JOURNAL, from + end as u64)?;
     }
     let event = new.placed(last.seq + 1, teamster_fs::random_hex(), now, last.team);
-    registry.append(layout::JOURNAL, &json::to_line(&event), Sync::Durable)?;
+    registry.append(layout::JOURNAL, &json::to_line(&event), Durability::Durable)?;
     Ok(())
 }

@@ -12,8 +12,8 @@ use teamster_fs::OrTrace as _;
 use teamster_store::{FileStore, FileStoreSettings, SystemClock};
 use teamster_types::TeamName;
 use teamster_types::phrase::{Phrase, PhraseCode};
-use teamster_types::process::Life;
-use teamster_types::session::life_in_pane;
+use teamster_types::process::ProcessState;
+use teamster_types::session::process_state_in_pane;
 use teamster_types::team::TeamConfig;
 use teamster_view::workers::{WorkerRow, dead_teammates};
 
@@ -101,8 +101,9 @@ fn in_pane(
     all: &mut TeamMembers,
 ) {
     let (name, pane) = (member.name, member.pane);
-    let life = |process: &_| scanner.options.machine.life(process);
-    if let Some((Life::Alive, pid)) = life_in_pane(scanner.sessions(), pane, life) {
+    let life = |process: &_| scanner.options.machine.process_state(process);
+    if let Some((ProcessState::Alive, pid)) = process_state_in_pane(scanner.sessions(), pane, life)
+    {
         all.alive.push(Phrase::new(
             PhraseCode::ClientRunsInPane,
             [("pid", &pid), ("pane", &pane), ("name", &name)],

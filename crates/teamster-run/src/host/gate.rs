@@ -10,7 +10,7 @@ use teamster_journal::payload::{
 use teamster_journal::{
     EventActor, EventKind, Gate, GateDecision, NewEvent, ReviewOutcome, RunState,
 };
-use teamster_party::{ApprovalDecision, NewApproval, Party, PartySession, Via};
+use teamster_party::{ApprovalDecision, DecisionChannel, NewApproval, Party, PartySession};
 use teamster_store::{OutgoingMessage, Recipient};
 use teamster_types::TaskId;
 use teamster_types::flow::{MAX_REVISIONS, Stage};
@@ -572,9 +572,9 @@ fn publish_decision(
                 base: base.unwrap_or_default(),
                 session_id: session.unwrap_or_default(),
                 via: match answered.via.as_str() {
-                    "studio" => Via::Studio,
-                    "flag" => Via::Flag,
-                    _ => Via::Terminal,
+                    "studio" => DecisionChannel::Studio,
+                    "flag" => DecisionChannel::Flag,
+                    _ => DecisionChannel::Terminal,
                 },
                 reason: text.to_owned(),
             },

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use teamster_claude::state::{
     Begin, Model, Op, Pattern, Phase, StateChange, StateFiles, Status, TeammateRow,
 };
-use teamster_fs::{Sync, layout};
+use teamster_fs::{Durability, layout};
 use teamster_journal::RunState;
 use teamster_journal::payload::RunSpec;
 use teamster_types::TeamName;
@@ -103,7 +103,7 @@ impl Projector {
             .child_or_create(first)
             .and_then(|dir| dir.child_or_create(second))
             .map_err(|error| error.to_string())?;
-        dir.replace(layout::TEAM_STATE, &bytes, Sync::Fast)
+        dir.replace(layout::TEAM_STATE, &bytes, Durability::Fast)
             .map_err(|error| error.to_string())?;
         self.team_state = Some(current);
         Ok(())

@@ -1,7 +1,7 @@
 //! Renders the texts for a person: the gate, and the report.
 
 use teamster_isolate::OrTrace as _;
-use teamster_isolate::git::{self, CommitId, Count, Repo, WorktreeKind, WorktreeState};
+use teamster_isolate::git::{self, CommitId, FileLineCounts, Repo, WorktreeKind, WorktreeState};
 use teamster_journal::Event;
 use teamster_journal::Gate;
 use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown, WorkerWords};
@@ -53,7 +53,7 @@ pub(super) fn to_show(run: &RunContext<'_>, commit: &str) -> Shown {
         })
         .collect();
     if let Some(ChangedRange { repo, from, to }) = changed_range(run, commit) {
-        let files = repo.counted(&from, &to).unwrap_or_default();
+        let files = repo.line_counts(&from, &to).unwrap_or_default();
         shown.file_count = files.len() as u64;
         shown.files = files.into_iter().take(MOST_FILES).map(change).collect();
     }
@@ -276,7 +276,7 @@ fn left_behind(run: &RunContext<'_>) -> Vec<LeftBehind> {
     left
 }
 
-fn change(count: Count) -> FileChange {
+fn change(count: FileLineCounts) -> FileChange {
     FileChange {
         path: count.path,
         added: count.added,

@@ -16,7 +16,7 @@ use teamster_types::json::Object;
 use teamster_types::paths::Glob;
 use teamster_types::routing::fitness;
 use teamster_types::task::{NewTask, Status, Task, TaskNotes};
-use teamster_types::transitions::{Edit, WORDS_LIMIT, check_texts};
+use teamster_types::transitions::{TaskEdit, WORDS_LIMIT, check_texts};
 use teamster_types::{TaskId, WorkerName};
 
 use super::answer::last_object;
@@ -313,9 +313,9 @@ impl<'a> Judge<'a> {
                 let owner = self.member(&assigned.owner);
                 let id = self.idle_task(&assigned.task, "assigned");
                 if let (Some(id), Some(owner)) = (id, owner) {
-                    let edit = Edit {
+                    let edit = TaskEdit {
                         owner: Some(Some(owner)),
-                        ..Edit::default()
+                        ..TaskEdit::default()
                     };
                     self.found.changes.update.push((id, edit));
                 }
@@ -465,12 +465,12 @@ impl<'a> Judge<'a> {
         if !self.touch(task.id()) {
             return;
         }
-        let edit = Edit {
+        let edit = TaskEdit {
             subject: update.subject,
             description: update.description,
             blocked_by,
             paths: update.paths,
-            ..Edit::default()
+            ..TaskEdit::default()
         };
         self.found.changes.update.push((task.id().clone(), edit));
     }

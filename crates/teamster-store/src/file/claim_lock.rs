@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use teamster_fs::{Sync, layout};
-use teamster_types::process::{Life, ProcessId};
+use teamster_fs::{Durability, layout};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TaskId, Time, WorkerName};
 
 use super::FileStore;
@@ -76,11 +76,18 @@ impl ClaimLocks {
         held.note.claims.push(made.clone());
         held.announce()?;
         let name = layout::claim_lock(id);
-        if !held.folders.tasks.create_new(&name, &bytes, Sync::Fast)? {
+        if !held
+            .folders
+            .tasks
+            .create_new(&name, &bytes, Durability::Fast)?
+        {
             let stale = is_stale(store, held, &name, now)?;
             let taken = stale
                 && held.folders.tasks.remove(&name)?
-                && held.folders.tasks.create_new(&name, &bytes, Sync::Fast)?;
+                && held
+                    .folders
+                    .tasks
+                    .create_new(&name, &bytes, Durability::Fast)?;
             if !taken {
                 held.note.claims.pop();
                 return Ok(false);
@@ -173,7 +180,7 @@ fn is_stale(store: &FileStore, held: &HeldTeam, name: &str, now: Time) -> Result
     let since = said
         .filter(|said| *said > 100_000_000_000)
         .map_or(written, Time::from_millis);
-    Ok(is_old(since, now) && store.machine.life(&process) == Life::Gone)
+    Ok(is_old(since, now) && store.machine.process_state(&process) == ProcessState::Gone)
 }
 
 /// Returns whether a lock is old enough to be stale. A time far in the future was written before the clock was set

@@ -1,6 +1,6 @@
 //! How a transaction ends: commit or rollback.
 
-use teamster_fs::{OrTrace as _, Sync, layout};
+use teamster_fs::{Durability, OrTrace as _, layout};
 use teamster_journal::Event;
 use teamster_types::task::Task;
 
@@ -61,7 +61,7 @@ impl FileTxn<'_> {
         // A line in a mailbox is itself a commit. If its event is lost in a crash, it is restored from the line.
         let delivered = !self.mail.is_empty();
         let event_sync = if delivered && staged.is_empty() {
-            Sync::Fast
+            Durability::Fast
         } else {
             sync
         };

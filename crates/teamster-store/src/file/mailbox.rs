@@ -6,7 +6,7 @@
 //! between the two steps changes nothing.
 
 use serde::{Deserialize, Serialize};
-use teamster_fs::{Dir, FileKind, OrTrace as _, Sync, layout};
+use teamster_fs::{Dir, Durability, FileKind, OrTrace as _, layout};
 use teamster_journal::payload::MessageSent;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_types::WorkerName;
@@ -247,7 +247,11 @@ pub(super) fn all_lines(team: &Dir, mailbox: &Mailbox) -> Result<Vec<(Position, 
 
 /// Writes a mailbox with all its lines into the folder of a team that is not visible yet. Returns the position after
 /// each line.
-pub(super) fn write_whole(team: &Dir, whole: &ExportedMailbox, sync: Sync) -> Result<Vec<u64>> {
+pub(super) fn write_whole(
+    team: &Dir,
+    whole: &ExportedMailbox,
+    sync: Durability,
+) -> Result<Vec<u64>> {
     let mailbox = &whole.mailbox;
     let dir = team.child_or_create(mailbox.folder())?;
     let mut bytes = Vec::new();
@@ -379,7 +383,7 @@ pub(super) fn append_all(
         }
         appended += 1;
         // The directory entry of a new mailbox must be synced too.
-        if open.size == 0 && sync == Sync::Durable {
+        if open.size == 0 && sync == Durability::Durable {
             written = dir.sync();
         }
         if written.is_err() {
@@ -402,7 +406,7 @@ pub(super) fn append_all(
 }
 
 /// Repairs the last line of the live file, rotates it when it is full, and returns its size.
-fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Sync) -> Result<u64> {
+fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Durability) -> Result<u64> {
     let name = layout::mail_file(mailbox);
     let size = repair_tail(dir, &name)?;
     if size < FULL {
@@ -422,7 +426,7 @@ fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Sync) -> Result<u64> {
         )?;
     }
     dir.rename_new(&name, dir, &layout::mail_segment(mailbox, live))?;
-    if sync == Sync::Durable {
+    if sync == Durability::Durable {
         dir.sync()?;
     }
     Ok(0)
@@ -446,7 +450,7 @@ fn repair_tail(dir: &Dir, name: &str) -> Result<u64> {
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |place| place + 1);
     if Message::parse(&bytes[start..]).is_ok() {
-        dir.append(name, b"\n", Sync::Fast)?;
+        dir.append(name, b"\n", Durability::Fast)?;
         return Ok(bytes.len() as u64 + 1);
     }
     dir.truncate(name, start as u64)?;

@@ -47,7 +47,7 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, Stamp, Sync, layout};
+use teamster_fs::{Dir, Durability, Stamp, layout};
 use teamster_journal::EventActor;
 use teamster_types::TeamName;
 use teamster_types::paths::Reservations;
@@ -70,7 +70,7 @@ pub struct FileStoreSettings {
     /// How long a claim lasts.
     pub lease: Duration,
     /// Whether a change must be synced to disk before it counts.
-    pub sync: Sync,
+    pub sync: Durability,
     /// How long to wait for locks.
     pub patience: Duration,
     /// How tasks with overlapping paths are handled.
@@ -81,7 +81,7 @@ impl Default for FileStoreSettings {
     fn default() -> Self {
         Self {
             lease: teamster_types::transitions::LEASE,
-            sync: Sync::Durable,
+            sync: Durability::Durable,
             patience: Duration::from_secs(5),
             reservations: Reservations::default(),
         }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use teamster_fs::{Dir, Sync, layout, random_hex};
+use teamster_fs::{Dir, Durability, layout, random_hex};
 use teamster_journal::Event;
 use teamster_types::Time;
 use teamster_types::json::{self, Object};
@@ -25,7 +25,9 @@ impl JournalDir {
     }
 
     fn put(&self, lines: &[u8]) {
-        self.dir.append(layout::JOURNAL, lines, Sync::Fast).unwrap();
+        self.dir
+            .append(layout::JOURNAL, lines, Durability::Fast)
+            .unwrap();
     }
 
     /// Appends events with these positions, as teamster's writer does.
@@ -204,7 +206,7 @@ fn a_file_that_was_replaced_or_cut_is_read_anew() {
         .collect();
     journal
         .dir
-        .replace(layout::JOURNAL, &lines, Sync::Fast)
+        .replace(layout::JOURNAL, &lines, Durability::Fast)
         .unwrap();
     assert_eq!(
         read_all(&places, &journal, 41, 10),

@@ -9,7 +9,7 @@ use teamster_journal::{Event, EventKind};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::progress::Progress;
 use teamster_types::session::ClientSession;
 use teamster_types::task::{Status, Task};
@@ -413,8 +413,8 @@ impl ReadStore for FileStore {
         heartbeat::read_all(self.project(team)?.as_deref(), team)
     }
 
-    fn life(&self, process: &ProcessId) -> Life {
-        self.machine.life(process)
+    fn process_state(&self, process: &ProcessId) -> ProcessState {
+        self.machine.process_state(process)
     }
 
     fn keep_journal(&self, team: &TeamName) -> Result<Option<String>> {

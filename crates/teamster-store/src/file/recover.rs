@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use teamster_fs::{Dir, FileKind, layout};
 use teamster_journal::EventType;
 use teamster_types::message::Mailbox;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TaskId, TeamName};
 
 use super::held_team::HeldTeam;
@@ -121,11 +121,11 @@ fn sweep(store: &FileStore, held: &HeldTeam, dir: &Dir) -> Result<()> {
 fn is_gone(store: &FileStore, pid: u32) -> bool {
     let me = store.machine.me();
     pid == me.pid
-        || store.machine.life(&ProcessId {
+        || store.machine.process_state(&ProcessId {
             pid,
             process_start_time: 0,
             ..me.clone()
-        }) == Life::Gone
+        }) == ProcessState::Gone
 }
 
 /// Returns the mailbox with this folder and owner.

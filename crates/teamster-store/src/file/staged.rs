@@ -1,6 +1,6 @@
 //! Staged files: the new contents are written beside the old ones, and the event that names them commits them.
 
-use teamster_fs::{Dir, OrTrace as _, Sync, layout};
+use teamster_fs::{Dir, Durability, OrTrace as _, layout};
 use teamster_journal::{Event, NewEvent};
 use teamster_types::Time;
 
@@ -66,7 +66,7 @@ pub(super) fn journal_now(
 }
 
 /// Appends events and updates the note.
-pub(super) fn append(held: &mut HeldTeam, events: &[Event], sync: Sync) -> Result<()> {
+pub(super) fn append(held: &mut HeldTeam, events: &[Event], sync: Durability) -> Result<()> {
     held.note.journal = journal::append(&held.folders.team, events, held.note.journal, sync)?;
     held.note.seq += events.len() as u64;
     teamster_fs::fail::reached_event(held.note.seq);
@@ -102,7 +102,7 @@ impl<'a> StagedFolders<'a> {
     }
 
     /// Writes the new contents beside the old ones, under names that only the event `seq` commits.
-    pub(super) fn prepare(&self, staged: &[StagedFile], seq: u64, sync: Sync) -> Result<()> {
+    pub(super) fn prepare(&self, staged: &[StagedFile], seq: u64, sync: Durability) -> Result<()> {
         for file in staged {
             let dir = self.of(file);
             refuse_link(dir, &file.name)?;
@@ -115,7 +115,7 @@ impl<'a> StagedFolders<'a> {
                 dir.create_new(&name, bytes, sync)?;
             }
         }
-        if sync == Sync::Durable {
+        if sync == Durability::Durable {
             let mut done: Vec<Option<&str>> = Vec::new();
             for file in staged {
                 if !done.contains(&file.folder) {

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use teamster_fs::{Dir, OrTrace as _, Sync, layout, remove_tree};
+use teamster_fs::{Dir, Durability, OrTrace as _, layout, remove_tree};
 use teamster_journal::Event;
 use teamster_types::task::Task;
 use teamster_types::team::TeamOrigin;
@@ -175,7 +175,7 @@ fn build(
     export: &TeamExport,
 ) -> Result<()> {
     // One sync at the end replaces one for each file.
-    let sync = Sync::Fast;
+    let sync = Durability::Fast;
     all_tasks.make_dir(temp)?;
     let tasks = all_tasks.child_or_create(temp)?;
     tasks.create_new(layout::IMPORTING, b"", sync)?;
@@ -215,7 +215,7 @@ fn build(
         }
         size = journal::append(&team, &page, size, sync)?;
     }
-    if store.settings.sync == Sync::Durable {
+    if store.settings.sync == Durability::Durable {
         teams.sync_disk()?;
     }
     Ok(())
@@ -248,7 +248,7 @@ fn publish(
     if !all_tasks.rename_new(temp, all_tasks, name)? {
         return Err(taken(team));
     }
-    let durable = store.settings.sync == Sync::Durable;
+    let durable = store.settings.sync == Durability::Durable;
     let named: Result<bool> = (|| {
         if durable {
             all_tasks.sync()?;

@@ -11,7 +11,7 @@ use teamster_types::failure::{Failure, LONGEST_BACKOFF};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::paths::Reservations;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
@@ -368,8 +368,8 @@ impl Txn for FileTxn<'_> {
         self.claim_locks.release(&self.held, id)
     }
 
-    fn life(&self, process: &ProcessId) -> Life {
-        self.store.machine.life(process)
+    fn process_state(&self, process: &ProcessId) -> ProcessState {
+        self.store.machine.process_state(process)
     }
 
     fn heartbeat(&mut self, worker: &WorkerName) -> Result<Option<Heartbeat>> {

@@ -287,7 +287,7 @@ mod tests {
     use std::sync::Arc;
 
     use teamster_fs::layout::Layout;
-    use teamster_fs::{Sync, random_hex};
+    use teamster_fs::{Durability, random_hex};
     use teamster_journal::NewEvent;
     use teamster_journal::payload::WorkerStarted;
     use teamster_types::team::NewTeam;
@@ -309,7 +309,7 @@ mod tests {
             database: None,
         };
         let settings = FileStoreSettings {
-            sync: Sync::Fast,
+            sync: Durability::Fast,
             ..FileStoreSettings::default()
         };
         let store = FileStore::open(&layout, Arc::new(SystemClock), settings).unwrap();

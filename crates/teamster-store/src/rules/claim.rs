@@ -9,11 +9,11 @@ use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::{Reservations, may_overlap};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::routing::{self, RoutingCandidate};
 use teamster_types::task::{Status, Task, Token};
 use teamster_types::team::TeamMember;
-use teamster_types::transitions::{self, Edit, Takeover};
+use teamster_types::transitions::{self, Takeover, TaskEdit};
 use teamster_types::{TaskId, Time, WorkerName};
 
 use super::{known_failure, must_open, no_task};
@@ -144,7 +144,7 @@ fn lost_owners(tx: &mut dyn Txn) -> Result<Vec<WorkerName>> {
 }
 
 fn verdict(tx: &dyn Txn, beat: &Heartbeat) -> Verdict {
-    let life = |process: &ProcessId| tx.life(process);
+    let life = |process: &ProcessId| tx.process_state(process);
     health::judge(tx.now(), Some(beat), None, life, &Limits::default()).verdict
 }
 
@@ -169,9 +169,9 @@ fn without_lost_owner(task: &Task, lost: &[WorkerName]) -> Result<Option<Task>> 
     let mut free = task.clone();
     transitions::edit(
         &mut free,
-        &Edit {
+        &TaskEdit {
             owner: Some(None),
-            ..Edit::default()
+            ..TaskEdit::default()
         },
     )?;
     Ok(Some(free))
@@ -266,8 +266,8 @@ fn takeover(
     let Some(claim) = task.claim() else {
         return Ok(Takeover::No);
     };
-    let life = tx.life(&claim.process());
-    let fresh = life == Life::Gone && has_fresh_heartbeat(tx, &claim.worker)?;
+    let life = tx.process_state(&claim.process());
+    let fresh = life == ProcessState::Gone && has_fresh_heartbeat(tx, &claim.worker)?;
     Ok(transitions::takeover(
         task,
         &request.worker,
@@ -341,7 +341,7 @@ pub(super) fn requeue(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Resu
     };
     let beat = tx.heartbeat(&claim.worker)?;
     let is_dead = beat.is_some_and(|beat| verdict(tx, &beat) == Verdict::Dead);
-    if !is_dead || tx.life(&claim.process()) != Life::Gone {
+    if !is_dead || tx.process_state(&claim.process()) != ProcessState::Gone {
         return Err(StoreError::conflict(format!(
             "worker {} of task {id} is not proven dead",
             claim.worker

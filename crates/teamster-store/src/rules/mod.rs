@@ -17,7 +17,7 @@ use teamster_types::failure::Failure;
 use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam, TeamConfig};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use crate::backend::{Backend, Txn};
@@ -128,7 +128,7 @@ impl<B: Backend> Store for B {
         team: &TeamName,
         actor: &EventActor,
         id: &TaskId,
-        edit: &Edit,
+        edit: &TaskEdit,
     ) -> Result<Task> {
         run_rule(self, team, "task update", |tx| {
             tasks::update(tx, actor, id, edit)

@@ -163,7 +163,7 @@ impl Hub {
 
     /// Adds the overview of all teams to the stream of a client that follows one team, because a browser has only six
     /// connections to a server, for all its tabs together.
-    pub fn also(&self, subscriber: Subscriber) {
+    pub fn subscribe_also(&self, subscriber: Subscriber) {
         let mut shown = self.lock();
         if subscriber.offer(&message("overview", None, &shown.overview)) {
             shown.subscribers.push(subscriber);
@@ -198,14 +198,14 @@ impl Hub {
         is_new
     }
 
-    fn still_here(&self) {
+    fn send_keepalive(&self) {
         let event = axum::body::Bytes::from_static(b": still here\n\n");
         let mut shown = self.lock();
         shown
             .subscribers
             .retain(|subscriber| subscriber.offer(&event));
         drop(shown);
-        self.sessions.still_here(&event);
+        self.sessions.send_keepalive(&event);
     }
 }
 
@@ -264,7 +264,7 @@ impl HubWatcher {
             }
             self.hub.close_idle_feeds();
             if spoke.elapsed() >= QUIET {
-                self.hub.still_here();
+                self.hub.send_keepalive();
                 spoke = Instant::now();
             }
         }

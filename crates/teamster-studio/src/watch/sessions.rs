@@ -44,7 +44,7 @@ impl SessionListeners {
         here.count()
     }
 
-    pub(super) fn still_here(&self, event: &Bytes) {
+    pub(super) fn send_keepalive(&self, event: &Bytes) {
         self.lock()
             .retain(|listener| listener.subscriber.offer(event));
     }

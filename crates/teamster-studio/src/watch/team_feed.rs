@@ -93,7 +93,7 @@ impl TeamFeed {
         let (happened, changes) = channel();
         let (telling, viewing) = (feed.clone(), feed.clone());
         start(format!("feed {team}"), move || {
-            telling.tell(watch, &happened);
+            telling.follow_journal(watch, &happened);
         })?;
         start(format!("view {team}"), move || viewing.keep_view(&changes))?;
         Ok(feed)
@@ -240,14 +240,14 @@ impl TeamFeed {
         };
         let mut seen = self.seen();
         if let Some(patch) = seen.live.count_in(&*self.read, &page) {
-            self.clients().tell_all(&message("patch", None, &patch));
+            self.clients().broadcast(&message("patch", None, &patch));
         }
         seen.mark();
         !seen.live.is_read()
     }
 
     /// Publishes events as they arrive, before the view is updated.
-    fn tell(&self, mut watch: Box<dyn Watch>, happened: &Sender<Vec<Change>>) {
+    fn follow_journal(&self, mut watch: Box<dyn Watch>, happened: &Sender<Vec<Change>>) {
         while !self.is_closed() {
             let changes = match watch.wait(TICK) {
                 Ok(changes) => changes,
@@ -275,7 +275,7 @@ impl TeamFeed {
                 && event.seq > clients.sent
             {
                 if !clients.subscribers.is_empty() {
-                    clients.tell_all(&message("journal", Some(event.seq), event));
+                    clients.broadcast(&message("journal", Some(event.seq), event));
                 }
                 clients.sent = event.seq;
             }
@@ -318,9 +318,9 @@ impl TeamFeed {
         match seen.live.apply(&*self.read, changes) {
             Ok(Some(patch)) => {
                 let patch = message("patch", None, &patch);
-                self.clients().tell_all(&patch);
+                self.clients().broadcast(&patch);
             }
-            Ok(None) => self.clients().still_here(),
+            Ok(None) => self.clients().send_keepalive(),
             Err(error) => {
                 debug!("cannot update the view of {}: {error}", self.team);
                 return error.kind != StoreErrorKind::NotFound;
@@ -362,15 +362,15 @@ pub(super) fn start(name: String, work: impl FnOnce() + Send + 'static) -> Resul
 }
 
 impl FeedClients {
-    fn tell_all(&mut self, event: &Bytes) {
+    fn broadcast(&mut self, event: &Bytes) {
         self.spoke = Instant::now();
         self.subscribers
             .retain(|subscriber| subscriber.offer(event));
     }
 
-    fn still_here(&mut self) {
+    fn send_keepalive(&mut self) {
         if self.spoke.elapsed() >= QUIET {
-            self.tell_all(&Bytes::from_static(b": still here\n\n"));
+            self.broadcast(&Bytes::from_static(b": still here\n\n"));
         }
     }
 }

@@ -5,7 +5,7 @@ use teamster_journal::EventActor;
 use teamster_store::{LostMerge, MergeRecord, StoreErrorKind};
 use teamster_types::TaskId;
 use teamster_types::task::NewTask;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::fixture::{StoreFixture, claim_request, id};
 
@@ -148,7 +148,7 @@ pub(super) fn mirrors_follow_every_edit(fixture: &StoreFixture) {
         (vec![4], vec![4], vec![])
     );
     let set = |blockers: &[u64]| {
-        fixture.update(&id(4), |edit: &mut Edit| {
+        fixture.update(&id(4), |edit: &mut TaskEdit| {
             edit.blocked_by = Some(blockers.iter().map(|number| id(*number)).collect());
         });
     };
@@ -167,9 +167,9 @@ pub(super) fn a_cycle_is_refused_with_its_path(fixture: &StoreFixture) {
     after(fixture, "second", &[1]);
     after(fixture, "third", &[2]);
     let refuse = |task: u64, blockers: &[u64], path: &str| {
-        let edit = Edit {
+        let edit = TaskEdit {
             blocked_by: Some(blockers.iter().map(|number| id(*number)).collect()),
-            ..Edit::default()
+            ..TaskEdit::default()
         };
         let error = fixture.refuse("update", StoreErrorKind::Refused, |store| {
             store.update_task(&fixture.team, &EventActor::Lead, &id(task), &edit)
@@ -199,9 +199,9 @@ pub(super) fn a_blocker_must_exist(fixture: &StoreFixture) {
     fixture.refuse("create", StoreErrorKind::Refused, |store| {
         store.create_task(&fixture.team, &EventActor::Lead, &itself)
     });
-    let edit = Edit {
+    let edit = TaskEdit {
         blocked_by: Some(vec![id(9)]),
-        ..Edit::default()
+        ..TaskEdit::default()
     };
     fixture.refuse("update", StoreErrorKind::Refused, |store| {
         store.update_task(&fixture.team, &EventActor::Lead, &first, &edit)

@@ -7,7 +7,7 @@ use teamster_journal::EventActor;
 use teamster_store::{Store, StoreErrorKind};
 use teamster_types::TaskId;
 use teamster_types::task::Status;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::fixture::{StoreFixture, claim_request, worker};
 
@@ -118,7 +118,7 @@ pub(super) fn a_retry_begins_anew(fixture: &StoreFixture) {
 
 pub(super) fn a_retry_ends_a_pause(fixture: &StoreFixture) {
     let first = fixture.create("resting");
-    fixture.update(&first, |edit: &mut Edit| {
+    fixture.update(&first, |edit: &mut TaskEdit| {
         edit.owner = Some(Some(worker("worker-1")));
     });
     fixture.fail(&fixture.claim("worker-1"), "boom");
@@ -136,7 +136,7 @@ pub(super) fn an_assigned_task_stays_its_owners_whatever_gives_it_back(fixture: 
     let store = &fixture.store;
     let first = fixture.create("for one");
     let free = fixture.create("for anybody");
-    fixture.update(&first, |edit: &mut Edit| {
+    fixture.update(&first, |edit: &mut TaskEdit| {
         edit.owner = Some(Some(worker("worker-1")));
     });
     let owner = |id: &TaskId| {
@@ -164,7 +164,7 @@ pub(super) fn an_assigned_task_stays_its_owners_whatever_gives_it_back(fixture: 
     let released = store.release(&fixture.team, &EventActor::Lead, &first, None);
     fixture.step("release", released);
     assert_eq!(owner(&first), mine, "after a release");
-    fixture.update(&first, |edit: &mut Edit| edit.owner = Some(None));
+    fixture.update(&first, |edit: &mut TaskEdit| edit.owner = Some(None));
     fixture.claim_id("worker-1", &first);
     let released = store.release(&fixture.team, &EventActor::Lead, &first, None);
     fixture.step("release", released);

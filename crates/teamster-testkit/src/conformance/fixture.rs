@@ -15,7 +15,7 @@ use teamster_types::json::Object;
 use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::order::JournalChecker;
@@ -156,8 +156,8 @@ impl StoreFixture {
         self.step("create", created).id().clone()
     }
 
-    pub(super) fn update(&self, id: &TaskId, set: impl FnOnce(&mut Edit)) -> Task {
-        let mut edit = Edit::default();
+    pub(super) fn update(&self, id: &TaskId, set: impl FnOnce(&mut TaskEdit)) -> Task {
+        let mut edit = TaskEdit::default();
         set(&mut edit);
         let updated = self
             .store

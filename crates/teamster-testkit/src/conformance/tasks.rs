@@ -5,7 +5,7 @@ use teamster_journal::EventActor;
 use teamster_store::StoreErrorKind;
 use teamster_types::progress::Progress;
 use teamster_types::task::{DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Token};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::fixture::{StoreFixture, claim_request, id, worker};
 
@@ -87,10 +87,10 @@ pub(super) fn texts_have_limits(fixture: &StoreFixture) {
             store.create_task(&fixture.team, &EventActor::Lead, &new)
         });
         assert!(error.message.contains(said), "{error}");
-        let edit = Edit {
+        let edit = TaskEdit {
             subject: Some(subject.to_owned()),
             description: Some(description),
-            ..Edit::default()
+            ..TaskEdit::default()
         };
         let error = fixture.refuse("update", StoreErrorKind::Refused, |store| {
             store.update_task(&fixture.team, &EventActor::Lead, &first, &edit)
@@ -127,9 +127,9 @@ pub(super) fn an_update_changes_what_it_names_and_nothing_else(fixture: &StoreFi
 pub(super) fn the_owner_of_a_task_at_work_is_not_edited(fixture: &StoreFixture) {
     let first = fixture.create("at work");
     let claimed = fixture.claim("worker-1");
-    let assign = Edit {
+    let assign = TaskEdit {
         owner: Some(Some(worker("worker-2"))),
-        ..Edit::default()
+        ..TaskEdit::default()
     };
     fixture.refuse("assign", StoreErrorKind::Conflict, |store| {
         store.update_task(&fixture.team, &EventActor::Lead, &first, &assign)
@@ -149,7 +149,7 @@ pub(super) fn the_owner_of_a_task_at_work_is_not_edited(fixture: &StoreFixture) 
 pub(super) fn what_is_not_there_is_not_found(fixture: &StoreFixture) {
     fixture.create("the only one");
     let (team, nine, token) = (&fixture.team, id(9), Token::new("nobody gave it"));
-    let edit = Edit::default();
+    let edit = TaskEdit::default();
     fixture.refuse("show", StoreErrorKind::NotFound, |store| {
         store.task(team, &nine)
     });

@@ -10,7 +10,7 @@ use teamster_store::{
 use teamster_types::TaskId;
 use teamster_types::json::Object;
 use teamster_types::task::{MergeMark, NewTask, Status};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::fixture::{StoreFixture, claim_request};
 
@@ -93,9 +93,9 @@ pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
         split: vec![(large.clone(), vec![0, 1])],
         update: vec![(
             waiting.clone(),
-            Edit {
+            TaskEdit {
                 subject: Some("waits for both halves".to_owned()),
-                ..Edit::default()
+                ..TaskEdit::default()
             },
         )],
         remove: vec![needless.clone()],

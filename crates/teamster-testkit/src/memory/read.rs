@@ -12,7 +12,7 @@ use teamster_store::{
 };
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
@@ -134,7 +134,7 @@ impl ReadStore for MemStore {
         })
     }
 
-    fn life(&self, process: &ProcessId) -> Life {
+    fn process_state(&self, process: &ProcessId) -> ProcessState {
         (self.lives)(process)
     }
 

@@ -251,7 +251,7 @@ impl LiveTeam {
     /// Rebuilds the view and returns what changed. Evaluating every task is the most expensive part, so it is done only
     /// when a task may have changed.
     fn update(&mut self, read: &dyn ReadStore, tasks: bool) -> Option<Patch> {
-        let mut after = self.look();
+        let mut after = self.build_view();
         if tasks {
             self.judge_tasks(read, &mut after);
             let patch = Patch::between(&self.view, &after);
@@ -301,7 +301,7 @@ impl LiveTeam {
             .into_iter()
             .map(|judged| {
                 let task = judged.task();
-                let mut row = TaskRow::of(task, judged.standing().clone());
+                let mut row = TaskRow::of(task, judged.explained_state().clone());
                 row.level = levels.get(task.id()).copied().unwrap_or(0);
                 row.critical = on_it.contains(task.id());
                 self.projection.add_times(&mut row);
@@ -312,7 +312,7 @@ impl LiveTeam {
     }
 
     /// Builds the view without its tasks.
-    fn look(&self) -> TeamView {
+    fn build_view(&self) -> TeamView {
         let mut problems = status::with_workers(&self.broken, &self.workers);
         problems.extend(self.journal.iter().cloned());
         problems.extend(self.gate.iter().cloned());

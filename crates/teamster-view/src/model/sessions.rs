@@ -125,7 +125,7 @@ impl Sessions {
         TeamRow {
             id: self.id(state),
             name: name_of(state),
-            state: viewed(self.states.viewed(state, now)),
+            state: activity(self.states.liveness(state, now)),
             stage: Some(state.pdca_phase.as_str().to_owned()),
             members: state.teammates.len(),
             progress: state.progress.counts,
@@ -137,7 +137,7 @@ impl Sessions {
     fn whole(&self, shown: &ShownSession, now: Time) -> TeamView {
         let state = &shown.state;
         let id = self.id(state);
-        let view = viewed(self.states.viewed(state, now));
+        let view = activity(self.states.liveness(state, now));
         let gone = self.states.gone_teammates(state);
         TeamView {
             name: name_of(state),
@@ -241,7 +241,7 @@ fn id_of(project: &Path, session: &str) -> String {
     format!("{PREFIX}{hash:016x}")
 }
 
-fn viewed(state: Liveness) -> Viewed {
+fn activity(state: Liveness) -> Viewed {
     match state {
         Liveness::Live => Viewed::Live,
         Liveness::Stale => Viewed::Stale,

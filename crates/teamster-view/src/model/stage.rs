@@ -53,7 +53,7 @@ const ASKED: [&[&str]; 5] = [
 /// whole journal. A run without recent events is searched for far back, which takes time in a long journal.
 pub fn run_now(read: &dyn ReadStore, team: &TeamName) -> Result<RunNow> {
     let found = read.last_of_each(team, &ASKED)?;
-    Ok(standing(found.into_iter().flatten().collect()))
+    Ok(run_now_from(found.into_iter().flatten().collect()))
 }
 
 /// Returns the state of a team's run from the most recent events alone, which is fast. Earlier events are not
@@ -64,11 +64,13 @@ pub fn run_lately(read: &dyn ReadStore, team: &TeamName) -> Result<RunNow> {
         let fits = |event: &&Event| kinds.iter().any(|kind| event.kind.starts_with(kind));
         events.iter().rfind(fits).cloned()
     };
-    Ok(standing(ASKED.map(last).into_iter().flatten().collect()))
+    Ok(run_now_from(
+        ASKED.map(last).into_iter().flatten().collect(),
+    ))
 }
 
 /// Derives the state from the relevant events.
-fn standing(mut events: Vec<Event>) -> RunNow {
+fn run_now_from(mut events: Vec<Event>) -> RunNow {
     events.sort_by_key(|event| event.seq);
     events.dedup_by_key(|event| event.seq);
     let mut run = RunState::default();

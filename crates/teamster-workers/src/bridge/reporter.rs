@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use teamster_agents::{AgentEvent, AgentSpending, PermissionDecision, PermissionReply};
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, Durability, FsError, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::git::{SecretFile, SecretReason};
 use teamster_journal::payload::{
@@ -417,7 +417,7 @@ impl TaskLog {
         let shown = shown.map_or_else(String::new, |shown| format!(",\"shown\":{shown}"));
         let entry = format!("{{\"ts\":\"{now}\",\"from\":\"{word}\",\"{key}\":{value}{shown}}}\n");
         let name = layout::task_log(&self.task);
-        let size = folder.append(&name, entry.as_bytes(), Sync::Fast)?;
+        let size = folder.append(&name, entry.as_bytes(), Durability::Fast)?;
         if size >= self.limit {
             folder.rename(&name, folder, &layout::old_task_log(&self.task))?;
         }

@@ -6,7 +6,7 @@ use teamster_journal::payload::{
 };
 use teamster_journal::{EventKind, NewEvent, Question, Questions};
 use teamster_store::{OutgoingMessage, ReadStore, Recipient, Store, StoreError, StoreErrorKind};
-use teamster_types::graph::{Blocker, standing};
+use teamster_types::graph::{Blocker, explain_state};
 use teamster_types::json::Object;
 use teamster_types::message::{CONTENT_LIMIT, Message};
 use teamster_types::task::Task;
@@ -131,7 +131,7 @@ impl Caller<'_> {
     pub(crate) fn task_get(&self, arguments: &TaskGetArguments) -> Result<Value, ToolFailure> {
         let id = task_id(&arguments.id)?;
         let task = self.store.task(self.team, &id)?;
-        let stands = standing(&task, self.store.now(), |id| {
+        let stands = explain_state(&task, self.store.now(), |id| {
             Blocker::of(self.store.task(self.team, id).ok().as_ref())
         });
         let mut object = task.public();

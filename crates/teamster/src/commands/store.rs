@@ -12,7 +12,7 @@ use teamster_types::{TaskId, TeamName};
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::input::read_named;
-use crate::shown::{line, viewed_line};
+use crate::shown::{display_line, line};
 use crate::table::TextTable;
 
 /// The size limit for an export; no team grows to this size.
@@ -254,7 +254,7 @@ fn status_text(store: &ChosenStore, report: &StoreReport) -> String {
             team.progress.total_tasks.to_string().into(),
             team.progress.completed_tasks.to_string().into(),
             team.events.to_string().into(),
-            viewed_line(team.problem.as_deref().unwrap_or_default()).into(),
+            display_line(team.problem.as_deref().unwrap_or_default()).into(),
         ]);
     }
     text.push('\n');
@@ -306,7 +306,7 @@ impl StoreExportArgs {
         write_new(&path, &lines)?;
         context.out.answer(
             || json!({ "exported": moved, "file": path }),
-            || said(&moved, "Exported", &format!("to {}", path.display())),
+            || moved_text(&moved, "Exported", &format!("to {}", path.display())),
         )
     }
 }
@@ -332,12 +332,12 @@ impl StoreImportArgs {
         let address = store.address();
         context.out.answer(
             || json!({ "imported": moved, "store": address }),
-            || said(&moved, "Imported", &format!("into {address}")),
+            || moved_text(&moved, "Imported", &format!("into {address}")),
         )
     }
 }
 
-fn said(moved: &MovedTeam, what: &str, place: &str) -> String {
+fn moved_text(moved: &MovedTeam, what: &str, place: &str) -> String {
     format!(
         "{what} team {} {}: {} tasks, {} messages, {} events.",
         moved.team,

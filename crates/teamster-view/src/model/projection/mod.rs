@@ -36,16 +36,16 @@ pub struct TeamProjection {
     first: Option<Time>,
     state: TeamState,
     tasks: rebuild::Tasks,
-    times: BTreeMap<TaskId, Times>,
+    times: BTreeMap<TaskId, TaskTimes>,
     messages: VecDeque<MessageView>,
     message_count: u64,
     curve: CostCurve,
-    ticks: Ticks,
+    ticks: TickSampler,
 }
 
 /// When a task was started and ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Times {
+pub(super) struct TaskTimes {
     pub(super) started: Option<Time>,
     pub(super) ended: Option<Time>,
     pub(super) fixes: Option<TaskId>,
@@ -191,13 +191,13 @@ fn message(event: &Event, sent: &MessageSent) -> MessageView {
 
 /// Evenly spread positions: at most twice [`MOST_TICKS`] are kept; beyond that, every other one is dropped.
 #[derive(Clone, Debug, Default)]
-struct Ticks {
+struct TickSampler {
     kept: Vec<Tick>,
     last: Option<Tick>,
     every: u64,
 }
 
-impl Ticks {
+impl TickSampler {
     fn put(&mut self, seq: u64, at: Time) {
         self.last = Some(Tick { seq, at });
         let every = self.every.max(1);

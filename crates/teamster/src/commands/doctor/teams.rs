@@ -7,7 +7,7 @@ use teamster_fs::layout::{TASKS, TEAMS, staged, temp_owner};
 use teamster_fs::{Dir, FileKind, FsError};
 use teamster_gc::shell::readable;
 use teamster_store::ReadStore;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TaskId, TeamName, Time};
 
 use super::DoctorCheck;
@@ -155,13 +155,13 @@ fn left_behind(
 }
 
 fn is_gone(read: &dyn ReadStore, pid: u32) -> bool {
-    read.life(&ProcessId {
+    read.process_state(&ProcessId {
         pid,
         process_start_time: 0,
         boot_id: String::new(),
         pid_ns: String::new(),
         host: String::new(),
-    }) == Life::Gone
+    }) == ProcessState::Gone
 }
 
 /// A lock is stale if it is old and its process is proven gone. A lock that cannot be judged is not stale.
@@ -192,5 +192,5 @@ fn is_stale_lock(folder: &Dir, name: &str, read: &dyn ReadStore) -> Result<bool,
         return Ok(false);
     };
     let is_old = read.now().as_millis() - made.as_millis() >= LOCK_AGE_MS;
-    Ok(is_old && read.life(&process) == Life::Gone)
+    Ok(is_old && read.process_state(&process) == ProcessState::Gone)
 }

@@ -18,8 +18,8 @@ use crate::cli::TeamSelector;
 use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{ago, line, plain, redacted, viewed, viewed_line};
-use crate::table::{Cell, TextTable, Tone};
+use crate::shown::{ago, display_line, display_text, line, plain, redacted};
+use crate::table::{TableCell, TextTable, Tone};
 
 /// Read unacknowledged messages
 #[derive(Args, Debug)]
@@ -186,7 +186,7 @@ impl MessageListArgs {
     }
 }
 
-fn message_cells(filed: &StoredMessage, now: Time) -> [Cell; 5] {
+fn message_cells(filed: &StoredMessage, now: Time) -> [TableCell; 5] {
     let message = &filed.message;
     let sent = message.timestamp();
     let (state, tone) = match (filed.acked_at, filed.delivered_at) {
@@ -197,10 +197,10 @@ fn message_cells(filed: &StoredMessage, now: Time) -> [Cell; 5] {
     };
     [
         ago(now, sent).into(),
-        viewed_line(message.from()).into(),
-        viewed_line(message.to()).into(),
-        Cell::new(state, tone),
-        fit(&viewed_line(message.content()), CONTENT_WIDTH).into(),
+        display_line(message.from()).into(),
+        display_line(message.to()).into(),
+        TableCell::new(state, tone),
+        fit(&display_line(message.content()), CONTENT_WIDTH).into(),
     ]
 }
 
@@ -288,6 +288,6 @@ fn in_order(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<StoredMessage>>
 }
 
 fn message_text(filed: &StoredMessage) -> String {
-    let content = viewed(filed.message.content());
+    let content = display_text(filed.message.content());
     format!("{}\n{}", heading(&filed.message), indented(&content))
 }

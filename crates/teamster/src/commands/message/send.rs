@@ -47,12 +47,12 @@ impl MessageSendArgs {
                 (Recipient::All, _) | (_, None) => json!({ "sent": sent.len() }),
                 (_, Some(message)) => json!({ "message": message.as_object() }),
             },
-            || said(&to, &sent),
+            || sent_text(&to, &sent),
         )
     }
 }
 
-fn said(to: &Recipient, sent: &[Message]) -> String {
+fn sent_text(to: &Recipient, sent: &[Message]) -> String {
     let names: Vec<String> = sent.iter().map(|message| line(message.to())).collect();
     match (to, sent) {
         (Recipient::Worker(_) | Recipient::Lead, [message]) => {

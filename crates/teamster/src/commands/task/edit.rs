@@ -9,7 +9,7 @@ use teamster_app::{questions, runs};
 use teamster_types::WorkerName;
 use teamster_types::json::Object;
 use teamster_types::task::NewTask;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 use teamster_view::tasks::{TaskView, judged};
 
 use super::{TaskSelector, answer_task, ids};
@@ -178,7 +178,7 @@ impl TaskUpdateArgs {
     pub fn run(self, context: &Context) -> Result {
         let (team, id) = self.task.find(context)?;
         let edit = self.edit()?;
-        if edit == Edit::default() {
+        if edit == TaskEdit::default() {
             return Err(AppError::usage(format!("nothing to change in task {id}"))
                 .hint("`teamster task update --help` lists what can be changed"));
         }
@@ -188,9 +188,9 @@ impl TaskUpdateArgs {
         answer_task(context, &team, task, "changed")
     }
 
-    fn edit(&self) -> Result<Edit> {
+    fn edit(&self) -> Result<TaskEdit> {
         let owner = self.owner.as_deref().map(str::parse::<WorkerName>);
-        let mut edit = Edit {
+        let mut edit = TaskEdit {
             subject: self.subject.clone(),
             description: self.description.clone(),
             owner: owner.transpose()?.map(Some),

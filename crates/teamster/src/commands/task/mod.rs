@@ -110,12 +110,12 @@ fn title(view: &TaskView) -> String {
         "task {} \"{}\": {}",
         view.task().id(),
         line(view.task().subject()),
-        standing(view),
+        state_text(view),
     )
 }
 
 /// Returns the state of a task and its reason, unless the two are the same word.
-fn standing(view: &TaskView) -> String {
+fn state_text(view: &TaskView) -> String {
     let state = view.state().as_str();
     match view.reason() {
         reason if reason == state => state.to_owned(),
