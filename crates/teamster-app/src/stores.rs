@@ -325,7 +325,7 @@ pub struct TeamCounts {
 }
 
 /// Inspects a store: the server, and its teams. Problems that prevent its use are in the report.
-pub fn look(app: &App, store: &ChosenStore) -> StoreReport {
+pub fn inspect(app: &App, store: &ChosenStore) -> StoreReport {
     let mut report = StoreReport {
         server: None,
         teams: Vec::new(),

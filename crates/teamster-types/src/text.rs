@@ -84,6 +84,20 @@ pub fn one_line(text: &str) -> String {
     words.join(" ")
 }
 
+/// Returns a text of any length without terminal control characters, keeping its lines.
+pub fn plain(text: &str) -> String {
+    let lines: Vec<String> = text
+        .split('\n')
+        .map(|line| clean(&line.replace('\t', "    "), usize::MAX).into_owned())
+        .collect();
+    lines.join("\n")
+}
+
+/// Returns a text of any length on one line, without terminal control characters.
+pub fn plain_line(text: &str) -> String {
+    clean(&one_line(text), usize::MAX).into_owned()
+}
+
 /// Keeps the first `limit` characters of a text, followed by `…` when there were more.
 pub fn clip(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {

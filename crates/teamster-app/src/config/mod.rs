@@ -8,7 +8,6 @@ mod file;
 mod layers;
 mod providers;
 mod roles;
-mod store_text;
 mod value;
 
 use std::fmt;
@@ -32,8 +31,7 @@ pub use endpoint::Endpoint;
 use layers::Layers;
 pub use providers::ProviderSetting;
 pub use roles::{RoleSetting, resolve_script};
-pub use store_text::SecretUrl;
-pub use value::NotifyMethod;
+pub use value::{NotifyMethod, SecretUrl};
 use value::{
     agent, count, endpoint, flag, format_span, list, notify_method, percent, reservations, rule,
     small_count, span, span_or_off,

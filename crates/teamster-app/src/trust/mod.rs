@@ -19,12 +19,12 @@ use teamster_agents::Provider;
 use teamster_fs::layout::Layout;
 use teamster_journal::payload::{Check, CheckOrigin};
 use teamster_store::{Clock as _, SystemClock};
+use teamster_types::text::{plain, plain_line};
 
 use crate::app::App;
 use crate::config::Config;
 use crate::error::{AppError, Result};
 use crate::presets::Presets;
-use crate::text::{line, plain};
 pub use accepted::{TrustRecord, revoke};
 pub use run::{CurrentTrust, accepted_prompts, require_for_run, worktree_setup};
 pub use snapshot::Snapshot;
@@ -171,12 +171,12 @@ impl TeamPlan<'_> {
 
 impl ProjectDemands {
     /// Examines a project with the settings that were read from it.
-    pub fn look(layout: &Layout, config: &Config) -> Result<Self> {
-        Self::look_at(layout, config, &Presets::of_project(layout, config)?)
+    pub fn read(layout: &Layout, config: &Config) -> Result<Self> {
+        Self::read_with(layout, config, &Presets::of_project(layout, config)?)
     }
 
     /// Examines a project with the settings and presets that were read from it.
-    pub fn look_at(layout: &Layout, config: &Config, presets: &Presets) -> Result<Self> {
+    pub fn read_with(layout: &Layout, config: &Config, presets: &Presets) -> Result<Self> {
         Ok(Self {
             layout: layout.clone(),
             capabilities: capabilities::all(layout, config, presets)?,
@@ -246,7 +246,7 @@ impl ProjectDemands {
     fn words_about(&self, is_shown: impl Fn(&ProjectCapability) -> bool) -> String {
         let mut text = format!(
             "{} comes with settings that {}:\n",
-            line(&self.layout.project.display().to_string()),
+            plain_line(&self.layout.project.display().to_string()),
             match self.state() {
                 TrustState::Changed => "have changed since you accepted them",
                 TrustState::Accepted => "you accepted",
@@ -259,7 +259,10 @@ impl ProjectDemands {
             .filter(|capability| is_shown(capability))
         {
             let lines = plain(&capability.text).replace('\n', "\n      ");
-            let (setting, from) = (line(&capability.setting), line(&capability.from));
+            let (setting, from) = (
+                plain_line(&capability.setting),
+                plain_line(&capability.from),
+            );
             let _ = writeln!(text, "  {setting}: {lines}\n    ({from})");
         }
         text
@@ -288,7 +291,7 @@ pub fn require(
     plan: &PlannedStart<'_>,
     unknown: UntrustedPolicy,
 ) -> Result {
-    let project = ProjectDemands::look(layout, config)?;
+    let project = ProjectDemands::read(layout, config)?;
     require_those(app, &project, |capability| plan.needs(capability), unknown)?;
     if plan.has_worktree {
         run::refuse_denied_links(layout, config)?;

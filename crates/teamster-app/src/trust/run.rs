@@ -40,7 +40,7 @@ impl ProjectTrust for CurrentTrust {
 
     fn workers(&self, spec: &RunSpec) -> std::result::Result<(), NotTrusted> {
         let config = current(&self.layout)?;
-        let project = ProjectDemands::look(&self.layout, &config)?;
+        let project = ProjectDemands::read(&self.layout, &config)?;
         let providers = providers(&self.layout, &config, spec)?;
         let plan = TeamPlan {
             providers: &providers,
@@ -59,7 +59,7 @@ impl ProjectTrust for CurrentTrust {
             script: driver.script(),
             has_worktree: false,
         };
-        let project = ProjectDemands::look(&self.layout, &config)?;
+        let project = ProjectDemands::read(&self.layout, &config)?;
         project.refuse_unaccepted(|capability| plan.needs(capability))?;
         project.refuse_other_script(&plan)?;
         Ok((provider, driver))
@@ -76,7 +76,7 @@ impl ProjectTrust for CurrentTrust {
             return Ok(());
         }
         let config = current(&self.layout)?;
-        let mut project = ProjectDemands::look(&self.layout, &config)?;
+        let mut project = ProjectDemands::read(&self.layout, &config)?;
         project.add_checks(std::slice::from_ref(check));
         let is_it = |text: &str| text == check.command;
         Ok(project.refuse_unaccepted(|capability| {
@@ -94,7 +94,7 @@ pub fn accepted_prompts(
 ) -> Result<(Prompts, Option<PromptError>)> {
     let files = PromptFiles::load(layout)?;
     if files.project_files().next().is_some() {
-        let project = ProjectDemands::look(layout, config)?;
+        let project = ProjectDemands::read(layout, config)?;
         project.refuse_unaccepted(|capability| capability.needed == CapabilityUse::Prompt)?;
         let mut read = files.project_files();
         if !read.all(|(name, bytes)| project.snapshot.has_prompt(name, bytes)) {
@@ -122,7 +122,7 @@ pub fn accepted_prompts(
 )]
 pub fn worktree_setup(layout: &Layout) -> std::result::Result<WorktreeSetup, NotTrusted> {
     let config = current(layout)?;
-    let project = ProjectDemands::look(layout, &config)?;
+    let project = ProjectDemands::read(layout, &config)?;
     project.refuse_unaccepted(|capability| capability.needed == CapabilityUse::Setup)?;
     refuse_denied_links(layout, &config)?;
     Ok(WorktreeSetup::accepted(
@@ -143,7 +143,7 @@ pub fn require_for_run(
     spec: &RunSpec,
     unknown: UntrustedPolicy,
 ) -> Result {
-    let mut project = ProjectDemands::look_at(layout, config, presets)?;
+    let mut project = ProjectDemands::read_with(layout, config, presets)?;
     // A resumed run may have checks whose file has changed since.
     project.add_checks(&spec.verify);
     let mut providers = providers(layout, config, spec)?;

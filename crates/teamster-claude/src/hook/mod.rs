@@ -11,10 +11,9 @@
 //! - [`run`] chooses the handler of an event; `HookCall` holds one handler for each event and the steps they share;
 //! - [`HookPayload`] reads the fields of any version of the client, and `HookActor` is the agent it is about;
 //! - `tool_use` handles the two events of a tool;
-//! - `alert` records the end of a teammate, `journal` the call itself;
+//! - `journal` records the call itself;
 //! - `unfinished` informs a new session about an unfinished run of its project.
 
-mod alert;
 mod journal;
 mod payload;
 mod tool_use;
@@ -630,7 +629,7 @@ impl HookCall<'_> {
         let Some(registry) = self.registry() else {
             return;
         };
-        let Some(ended) = alert::ended_teammate(self.payload, self.actor(), registry) else {
+        let Some(ended) = payload::ended_teammate(self.payload, self.actor(), registry) else {
             return;
         };
         let session = self.payload.text("session_id").unwrap_or_default();

@@ -110,7 +110,7 @@ pub(super) fn gather(
     };
     leaders(scanner, team, &mut signs);
     if let Some(config) = team.config().filter(|_| !team.is_ours()) {
-        let members = members::look_at(scanner, &team.name, config);
+        let members = members::assess(scanner, &team.name, config);
         signs.alive.extend(members.alive);
         signs.unsure.extend(members.unsure);
         signs.unproven = members.unproven;

@@ -45,7 +45,7 @@ pub(super) struct TeamMembers {
 }
 
 /// Judges every member but the lead.
-pub(super) fn look_at(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConfig) -> TeamMembers {
+pub(super) fn assess(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConfig) -> TeamMembers {
     let mut all = TeamMembers::default();
     let lead_session = text(config, "leadSessionId");
     for (pid, process) in scanner.processes() {

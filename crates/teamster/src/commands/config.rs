@@ -8,7 +8,7 @@ use teamster_app::presets::Presets;
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{display_line, line, plain, redacted};
+use crate::shown::{display_line, plain, plain_line, redacted};
 use crate::table::{TableCell, TextTable, Tone};
 
 /// Show settings
@@ -126,23 +126,23 @@ fn text(context: &Context, presets: &Presets) -> String {
         table.row([
             key.name.into(),
             display_line(&value).into(),
-            line(&source.to_string()).into(),
+            plain_line(&source.to_string()).into(),
             TableCell::new(key.variable(), Tone::Faint),
         ]);
     }
     for provider in &context.config.providers {
         table.row([
-            format!("providers.{}", line(&provider.name)).into(),
+            format!("providers.{}", plain_line(&provider.name)).into(),
             display_line(&provider.words()).into(),
-            line(&provider.source.to_string()).into(),
+            plain_line(&provider.source.to_string()).into(),
             TableCell::new("", Tone::Faint),
         ]);
     }
     for role in &context.config.roles {
         table.row([
-            format!("roles.{}", line(&role.name)).into(),
+            format!("roles.{}", plain_line(&role.name)).into(),
             display_line(&role.words()).into(),
-            line(&role.source.to_string()).into(),
+            plain_line(&role.source.to_string()).into(),
             TableCell::new("", Tone::Faint),
         ]);
     }
@@ -151,7 +151,7 @@ fn text(context: &Context, presets: &Presets) -> String {
         table.row([
             format!("teams.{}", file.preset.name).into(),
             display_line(about).into(),
-            line(&file.path.display().to_string()).into(),
+            plain_line(&file.path.display().to_string()).into(),
             TableCell::new("", Tone::Faint),
         ]);
     }
@@ -165,7 +165,7 @@ fn text(context: &Context, presets: &Presets) -> String {
         let _ = write!(
             text,
             "\n{}",
-            tone.paint(&line(&problem.to_string()), colour)
+            tone.paint(&plain_line(&problem.to_string()), colour)
         );
     }
     for fault in &presets.faults {

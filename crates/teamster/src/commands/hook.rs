@@ -23,7 +23,7 @@ use teamster_gc::zombies::session_hooks;
 use teamster_store::{Clock, SystemClock};
 use teamster_types::redact::redact;
 
-use crate::shown::line;
+use crate::shown::plain_line;
 
 /// The size limit for a payload.
 const CAP: usize = 16 * 1024 * 1024;
@@ -168,7 +168,7 @@ fn is_debugging() -> bool {
 fn report(context: &HookContext, response: &HookResponse, event: &str, took: Duration) {
     let mut text = String::new();
     let mut add = |what: &str| {
-        let what = line(&redact(what));
+        let what = plain_line(&redact(what));
         let _ = writeln!(text, "{} {what}", context.now);
     };
     for entry in response.stderr.iter().chain(&response.log) {

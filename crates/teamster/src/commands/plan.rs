@@ -15,7 +15,7 @@ use crate::editor::PlanEditor;
 use crate::error::{AppError, Result};
 use crate::input::{confirm, read_named};
 use crate::output::Output;
-use crate::shown::{display_text, line};
+use crate::shown::{display_text, plain_line};
 use crate::table::TextTable;
 
 /// The size limit for a plan file.
@@ -369,8 +369,8 @@ fn line_by_line(faults: &Faults) -> String {
         .list
         .iter()
         .map(|fault| {
-            let file = line(&faults.file);
-            format!("{file}:{}: {}", fault.line, line(&fault.message))
+            let file = plain_line(&faults.file);
+            format!("{file}:{}: {}", fault.line, plain_line(&fault.message))
         })
         .collect();
     lines.join("\n")
@@ -387,10 +387,10 @@ fn plan_text(plan: &Plan, colour: bool) -> String {
             .collect();
         let owner = planned.task.owner.as_ref();
         table.row([
-            line(label).into(),
-            line(&after.join(", ")).into(),
+            plain_line(label).into(),
+            plain_line(&after.join(", ")).into(),
             owner.map_or("", |owner| owner.as_str()).into(),
-            line(&planned.task.subject).into(),
+            plain_line(&planned.task.subject).into(),
         ]);
     }
     let mut text = table.render(colour);

@@ -18,7 +18,7 @@ use crate::cli::TeamSelector;
 use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{ago, display_line, display_text, line, plain, redacted};
+use crate::shown::{ago, display_line, display_text, plain, plain_line, redacted};
 use crate::table::{TableCell, TextTable, Tone};
 
 /// Read unacknowledged messages
@@ -101,7 +101,7 @@ fn delivery_text(delivery: &Delivery, reader: &str) -> String {
             text,
             "{}  ({})\n{}",
             heading(message),
-            line(message.id()),
+            plain_line(message.id()),
             indented(&plain(message.content()))
         );
     }

@@ -21,7 +21,7 @@ use self::session::{
 };
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::line;
+use crate::shown::plain_line;
 
 /// How long a script waits for hooks and other scripts that hold the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -108,12 +108,12 @@ fn apply(
         Some(Effect::NoState) | None => Err(no_state()),
         Some(Effect::Unknown(name)) => Err(AppError::not_found(format!(
             "no teammate is called {}",
-            line(&name)
+            plain_line(&name)
         ))
         .hint("`teamster state-file read` lists them")),
         Some(Effect::Full(name)) => Err(AppError::refused(format!(
             "{} was not added: there are already ten teammates, all of them active",
-            line(&name)
+            plain_line(&name)
         ))
         .hint(
             "a completed or failed teammate is replaced; `teamster state-file remove` removes one",
@@ -122,7 +122,7 @@ fn apply(
             ErrorKind::Conflict,
             format!(
                 "{} is {} and cannot become {}",
-                line(&name),
+                plain_line(&name),
                 from.as_str(),
                 to.as_str()
             ),
@@ -137,7 +137,7 @@ fn apply(
 }
 
 fn no_state_of(session: &StateSessionArgs) -> AppError {
-    let id = line(session.id());
+    let id = plain_line(session.id());
     AppError::not_found(format!("session {id} has no state in this project")).hint(
         "`teamster state-file init` starts one, `--session` selects another, and `teamster state-file read --all` lists all",
     )

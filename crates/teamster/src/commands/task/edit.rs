@@ -17,7 +17,7 @@ use crate::cli::TeamSelector;
 use crate::commands::plan::read_plan;
 use crate::context::Context;
 use crate::error::{AppError, Result};
-use crate::shown::line;
+use crate::shown::plain_line;
 use crate::table::TextTable;
 
 /// Create a task and print its id
@@ -123,8 +123,8 @@ impl TaskImportArgs {
                 for (label, view) in plan.labels.iter().zip(&views) {
                     table.row([
                         view.task().id().as_str().into(),
-                        line(label).into(),
-                        line(view.task().subject()).into(),
+                        plain_line(label).into(),
+                        plain_line(view.task().subject()).into(),
                     ]);
                 }
                 table.render(context.out.has_colour())

@@ -18,7 +18,7 @@ use crate::cli::TeamSelector;
 use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{display_line, line, moment, plain, say_progress};
+use crate::shown::{display_line, moment, plain, plain_line, say_progress};
 use crate::table::{TableCell, TextTable, Tone};
 
 /// The width of the subject column.
@@ -174,7 +174,7 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         .map(|given| format!("{} → {} ({})", given.reason, given.answer, given.by))
         .collect();
     let answers = answers.join("; ");
-    let mut text = format!("task {}: {}\n", task.id(), line(task.subject()));
+    let mut text = format!("task {}: {}\n", task.id(), plain_line(task.subject()));
     let rows = [
         ("state", state_text(view)),
         ("owner", task.owner().unwrap_or_default().to_owned()),
@@ -202,7 +202,7 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         ("outside", reported.outside_reservation.join(", ")),
     ];
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
-        let _ = writeln!(text, "  {name:<10}  {}", line(value));
+        let _ = writeln!(text, "  {name:<10}  {}", plain_line(value));
     }
     if !task.description().is_empty() {
         let _ = writeln!(text, "\n{}", plain(task.description()));

@@ -22,7 +22,7 @@ use self::list::{TaskListArgs, TaskRouteArgs, TaskShowArgs};
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::line;
+use crate::shown::plain_line;
 use crate::table::Tone;
 
 /// Create, claim, complete and show tasks
@@ -109,7 +109,7 @@ fn title(view: &TaskView) -> String {
     format!(
         "task {} \"{}\": {}",
         view.task().id(),
-        line(view.task().subject()),
+        plain_line(view.task().subject()),
         state_text(view),
     )
 }
@@ -119,7 +119,7 @@ fn state_text(view: &TaskView) -> String {
     let state = view.state().as_str();
     match view.reason() {
         reason if reason == state => state.to_owned(),
-        reason => format!("{state}, {}", line(reason)),
+        reason => format!("{state}, {}", plain_line(reason)),
     }
 }
 

@@ -14,7 +14,7 @@ use super::bridge;
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::line;
+use crate::shown::plain_line;
 
 /// Work for a team from this machine, in a clone of its repository
 ///
@@ -112,7 +112,7 @@ impl WorkerJoinArgs {
                     "{} works for team {} in {} as process {}; `teamster worker logs {}` there shows what it does",
                     wanted.worker,
                     wanted.team,
-                    line(&project),
+                    plain_line(&project),
                     beat.pid,
                     wanted.worker
                 )
