@@ -212,22 +212,8 @@ impl Party {
         if let Some((Round::Fix, number)) = step.begins {
             session.fix_loop.attempt = number;
         }
-        session.phase.clone_from(&step.to);
-        session.phase_history.push(PhaseChange {
-            from: step.from.clone(),
-            to: step.to.clone(),
-            reason: redact(reason).into_owned(),
-            at: now,
-        });
-        session.updated_at = now;
-        self.save(&lock, &session)?;
-        self.append_event(
-            now,
-            &json!({
-                "type": "session.phase", "session": session.id,
-                "from": step.from, "to": step.to, "reason": reason,
-            }),
-        )?;
+        let recorded = redact(reason).into_owned();
+        self.enter_phase(&lock, &mut session, &step.to, (recorded, reason), now)?;
         Ok(TakenStep { step, session })
     }
 
@@ -280,20 +266,33 @@ impl Party {
                 "`teamster session init` begins another one",
             ));
         }
-        let from = std::mem::replace(&mut session.phase, FAILED.to_owned());
+        let recorded = redact(reason).chars().take(REASON_LIMIT).collect();
+        self.enter_phase(&lock, &mut session, FAILED, (recorded, reason), now)
+    }
+
+    /// Moves a session to another phase, with the reason as its history records it and as it was given, and saves it.
+    fn enter_phase(
+        &self,
+        lock: &Lock,
+        session: &mut PartySession,
+        to: &str,
+        (recorded, reason): (String, &str),
+        now: Time,
+    ) -> Result<()> {
+        let from = std::mem::replace(&mut session.phase, to.to_owned());
         session.phase_history.push(PhaseChange {
             from: from.clone(),
-            to: FAILED.to_owned(),
-            reason: redact(reason).chars().take(REASON_LIMIT).collect(),
+            to: to.to_owned(),
+            reason: recorded,
             at: now,
         });
         session.updated_at = now;
-        self.save(&lock, &session)?;
+        self.save(lock, session)?;
         self.append_event(
             now,
             &json!({
                 "type": "session.phase", "session": session.id,
-                "from": from, "to": FAILED, "reason": reason,
+                "from": from, "to": to, "reason": reason,
             }),
         )
     }

@@ -389,11 +389,11 @@ impl PgStore {
         change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
     ) -> Result<u64, ChangeError> {
         let mut txn = PgTxn::open(self, session, team, nonce, mode)?;
-        let made = match change(&mut txn) {
+        let committed = match change(&mut txn) {
             Ok(()) => txn.commit(),
             Err(error) => Err(txn.abandon(error)),
         };
-        Ok(made?.unwrap_or(0))
+        Ok(committed?.unwrap_or(0))
     }
 
     /// Returns the position before the transaction whose first event has this id, if it was committed.

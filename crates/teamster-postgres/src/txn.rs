@@ -4,15 +4,15 @@ mod columns;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use serde_json::Value;
 use teamster_journal::{Event, NewEvent};
-use teamster_store::{Candidates, MailCursor, Position, Result, Signal, StoreError, Txn};
+use teamster_store::{
+    Candidates, MailCursor, Position, Result, Signal, StoreError, Txn, TxnContext,
+};
 use teamster_types::failure::{Failure, LONGEST_BACKOFF};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
-use teamster_types::paths::Reservations;
 use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
@@ -482,28 +482,14 @@ fn longest_pause() -> i64 {
 }
 
 impl Txn for PgTxn<'_> {
-    fn now(&self) -> Time {
-        self.now
-    }
-
-    fn random(&mut self) -> String {
-        teamster_fs::random_hex()
-    }
-
-    fn me(&self) -> ProcessId {
-        self.store.me.clone()
-    }
-
-    fn lease(&self) -> Duration {
-        self.store.settings.lease
-    }
-
-    fn reservations(&self) -> Reservations {
-        self.store.settings.reservations
-    }
-
-    fn team(&self) -> &TeamName {
-        self.name
+    fn context(&self) -> TxnContext<'_> {
+        TxnContext {
+            team: self.name,
+            now: self.now,
+            process: &self.store.me,
+            lease: self.store.settings.lease,
+            reservations: self.store.settings.reservations,
+        }
     }
 
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>> {
@@ -539,10 +525,6 @@ impl Txn for PgTxn<'_> {
             Some(staged) => Ok(staged.clone()),
             None => self.stored_task(id),
         }
-    }
-
-    fn open(&mut self, id: &TaskId) -> Result<Option<Task>> {
-        self.read_task(id)
     }
 
     fn put(&mut self, task: Task) {
@@ -669,14 +651,6 @@ impl Txn for PgTxn<'_> {
         ))
     }
 
-    fn lock_claim(&mut self, _id: &TaskId, _worker: &WorkerName) -> Result<bool> {
-        Ok(true)
-    }
-
-    fn unlock_claim(&mut self, _id: &TaskId) -> Result<()> {
-        Ok(())
-    }
-
     fn process_state(&self, process: &ProcessId) -> ProcessState {
         self.store.life_of(process)
     }
@@ -753,10 +727,6 @@ impl Txn for PgTxn<'_> {
             "{name} is a teammate of Claude Code, whose inbox is a file on its own machine"
         ))
         .hint("teams of Claude Code are kept in files: omit --store"))
-    }
-
-    fn take_native(&mut self, _name: &str, _for_good: bool) -> Result<Vec<Value>> {
-        Ok(Vec::new())
     }
 
     fn cursor(&mut self, mailbox: &Mailbox) -> Result<MailCursor> {

@@ -69,25 +69,57 @@ pub enum Candidates {
     Free,
 }
 
+/// What a transaction knows before it reads anything.
+#[derive(Clone, Copy, Debug)]
+pub struct TxnContext<'a> {
+    /// The team that is changed.
+    pub team: &'a TeamName,
+    /// The time of the transaction, by the store's clock.
+    pub now: Time,
+    /// The process that makes the change, which is recorded in claims.
+    pub process: &'a ProcessId,
+    /// The default lease of a claim.
+    pub lease: std::time::Duration,
+    /// How tasks with overlapping paths are handled.
+    pub reservations: Reservations,
+}
+
 /// A transaction on one team. Its writes take effect only if it commits.
+///
+/// The provided methods about foreign programs suit a store that only teamster writes to.
 pub trait Txn {
+    /// Returns what is known before anything is read.
+    fn context(&self) -> TxnContext<'_>;
+
     /// Returns the time of the transaction, by the store's clock.
-    fn now(&self) -> Time;
+    fn now(&self) -> Time {
+        self.context().now
+    }
 
     /// Returns a new secret or id.
-    fn random(&mut self) -> String;
+    fn random(&mut self) -> String {
+        teamster_fs::random_hex()
+    }
 
     /// Returns the process that makes the change, which is recorded in claims.
-    fn me(&self) -> ProcessId;
+    fn me(&self) -> ProcessId {
+        self.context().process.clone()
+    }
 
     /// Returns the default lease of a claim.
-    fn lease(&self) -> std::time::Duration;
+    fn lease(&self) -> std::time::Duration {
+        self.context().lease
+    }
 
     /// Returns how tasks with overlapping paths are handled.
-    fn reservations(&self) -> Reservations;
+    fn reservations(&self) -> Reservations {
+        self.context().reservations
+    }
 
     /// Returns the name of the team that is changed.
-    fn team(&self) -> &TeamName;
+    fn team(&self) -> &TeamName {
+        self.context().team
+    }
 
     /// Returns the events of the journal from a position on, up to this change.
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>>;
@@ -105,7 +137,9 @@ pub trait Txn {
     fn read_task(&mut self, id: &TaskId) -> Result<Option<Task>>;
 
     /// Opens a task for writing: foreign programs are locked out of it until the transaction ends.
-    fn open(&mut self, id: &TaskId) -> Result<Option<Task>>;
+    fn open(&mut self, id: &TaskId) -> Result<Option<Task>> {
+        self.read_task(id)
+    }
 
     /// Creates or replaces a task.
     fn put(&mut self, task: Task);
@@ -139,14 +173,20 @@ pub trait Txn {
     fn in_progress(&mut self) -> Result<Vec<TaskId>>;
 
     /// Rereads everything that a foreign program may have changed. Returns true when another search is worthwhile.
-    fn refresh(&mut self) -> Result<bool>;
+    fn refresh(&mut self) -> Result<bool> {
+        Ok(false)
+    }
 
     /// Takes the lock that other programs respect while a task is being claimed. Returns false when another claimer
     /// holds it.
-    fn lock_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool>;
+    fn lock_claim(&mut self, _id: &TaskId, _worker: &WorkerName) -> Result<bool> {
+        Ok(true)
+    }
 
     /// Releases the lock of a claim that was not made.
-    fn unlock_claim(&mut self, id: &TaskId) -> Result<()>;
+    fn unlock_claim(&mut self, _id: &TaskId) -> Result<()> {
+        Ok(())
+    }
 
     /// Returns whether a process is alive.
     fn process_state(&self, process: &ProcessId) -> ProcessState;
@@ -177,7 +217,9 @@ pub trait Txn {
 
     /// Removes and returns the first entry of an inbox that Claude Code owns; with `for_good`, removes all entries and
     /// the inbox itself.
-    fn take_native(&mut self, name: &str, for_good: bool) -> Result<Vec<Value>>;
+    fn take_native(&mut self, _name: &str, _for_good: bool) -> Result<Vec<Value>> {
+        Ok(Vec::new())
+    }
 
     /// Returns how far a mailbox has been read.
     fn cursor(&mut self, mailbox: &Mailbox) -> Result<MailCursor>;

@@ -60,7 +60,7 @@ mod rules;
 mod store;
 mod watch;
 
-pub use backend::{Backend, Candidates, Clock, MailCursor, Position, SystemClock, Txn};
+pub use backend::{Backend, Candidates, Clock, MailCursor, Position, SystemClock, Txn, TxnContext};
 pub use error::{Result, StoreError, StoreErrorKind};
 pub use export::{ExportedMailbox, MailLine, MailPlaces, TeamExport};
 pub use export_format::{EXPORT_VERSION, mailbox_of};

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use teamster_fs::layout;
@@ -10,7 +9,6 @@ use teamster_journal::{Event, NewEvent};
 use teamster_types::failure::{Failure, LONGEST_BACKOFF};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
-use teamster_types::paths::Reservations;
 use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
@@ -24,7 +22,7 @@ use super::note::ChangedTask;
 use super::record::{IndexRecord, RecordView, capability_bits, flag, hash_of};
 use super::staged::StagedFile;
 use super::{FileStore, heartbeat, mailbox, native, read, rescan};
-use crate::backend::{Candidates, MailCursor, Position, Txn};
+use crate::backend::{Candidates, MailCursor, Position, Txn, TxnContext};
 use crate::error::{Result, StoreError};
 use crate::store::Signal;
 
@@ -156,28 +154,14 @@ pub(super) fn high_water_mark(held: &HeldTeam) -> Result<Option<TaskId>> {
 }
 
 impl Txn for FileTxn<'_> {
-    fn now(&self) -> Time {
-        self.now
-    }
-
-    fn random(&mut self) -> String {
-        teamster_fs::random_hex()
-    }
-
-    fn me(&self) -> ProcessId {
-        self.store.me.clone()
-    }
-
-    fn lease(&self) -> Duration {
-        self.store.settings.lease
-    }
-
-    fn reservations(&self) -> Reservations {
-        self.store.settings.reservations
-    }
-
-    fn team(&self) -> &TeamName {
-        self.name
+    fn context(&self) -> TxnContext<'_> {
+        TxnContext {
+            team: self.name,
+            now: self.now,
+            process: &self.store.me,
+            lease: self.store.settings.lease,
+            reservations: self.store.settings.reservations,
+        }
     }
 
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>> {
