@@ -42,7 +42,7 @@ pub enum DecisionOutcome {
 pub struct AppliedDecision {
     /// The commit that was decided about.
     pub commit: Option<String>,
-    /// The decision, as text: `approved`, `rejected` or `to run_worker revised`.
+    /// The decision, as text: `approved`, `rejected` or `to be revised`.
     pub word: &'static str,
     /// The outcome of the run; `None` when it continues.
     pub outcome: Option<String>,

@@ -22,7 +22,7 @@ pub struct SessionDecision {
     pub session: PartySession,
     /// The commit that was decided about; empty without a repository.
     pub commit: String,
-    /// The decision, as text: `approved`, `rejected` or `to run_worker revised`.
+    /// The decision, as text: `approved`, `rejected` or `to be revised`.
     pub word: &'static str,
 }
 

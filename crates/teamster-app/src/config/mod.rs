@@ -1,4 +1,4 @@
-//! FileStoreSettings: variables over the project's file over the user's file over defaults. Each value records its source.
+//! Settings: variables over the project's file over the user's file over defaults. Each value records its source.
 //!
 //! An invalid value is an error, never silently replaced by a default, because the user meant something by it. An
 //! unknown key is only reported, because a newer version of teamster may know it.

@@ -6,7 +6,7 @@
 //!
 //! A session writes one file. Viewers read `agent-state.json`; while it shows a live session, another session writes to
 //! `sessions/{session}.json` and is promoted when the shown one ends. A session is live as long as its process can be
-//! seen (`process_state`); its age counts only where that is impossible.
+//! seen (`life`); its age counts only where that is impossible.
 //!
 //! State that hooks need from earlier hooks and viewers do not is in `hook-memory.json` beside it (`memory`).
 //!

@@ -492,7 +492,7 @@ impl Liveness {
 
 impl AgentState {
     /// Returns the liveness of the state at this time by the file alone. Where the session's process can be seen,
-    /// [`StateFiles::viewed`](super::States::viewed) is more accurate.
+    /// [`StateFiles::liveness`](super::StateFiles::liveness) is more accurate.
     pub fn liveness(&self, now: Time) -> Liveness {
         match self.enabled {
             false => Liveness::Ended,
