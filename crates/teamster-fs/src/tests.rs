@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::{Dir, Durability, FsProblem, InboxFile, Lock, LockWait, fail, random_hex, remove_tree};
 
-struct TempFolder(PathBuf);
+struct TestFolder(PathBuf);
 
-impl TempFolder {
+impl TestFolder {
     fn new() -> (Self, Dir) {
         let path = std::env::temp_dir().join(format!("teamster-fs-{}", random_hex()));
         let dir = Dir::open_or_create_root(&path).unwrap();
@@ -26,7 +26,7 @@ impl TempFolder {
     }
 }
 
-impl Drop for TempFolder {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.0).unwrap();
     }
@@ -34,7 +34,7 @@ impl Drop for TempFolder {
 
 #[test]
 fn a_replaced_file_is_whole_and_leaves_no_temp_file() {
-    let (temp, dir) = TempFolder::new();
+    let (temp, dir) = TestFolder::new();
     for round in 0..3_u8 {
         dir.replace("a.json", &[round; 100], Durability::Durable)
             .unwrap();
@@ -45,7 +45,7 @@ fn a_replaced_file_is_whole_and_leaves_no_temp_file() {
 
 #[test]
 fn a_writer_that_dies_anywhere_leaves_the_old_file_or_the_new_one() {
-    let (_temp, dir) = TempFolder::new();
+    let (_temp, dir) = TestFolder::new();
     dir.replace("a", b"old old", Durability::Durable).unwrap();
     let mut deaths = 0;
     for steps in 0.. {
@@ -65,7 +65,7 @@ fn a_writer_that_dies_anywhere_leaves_the_old_file_or_the_new_one() {
 
 #[test]
 fn an_append_that_dies_is_seen_as_a_torn_tail_at_worst() {
-    let (_temp, dir) = TempFolder::new();
+    let (_temp, dir) = TestFolder::new();
     dir.append("log", b"one\n", Durability::Fast).unwrap();
     let mut torn = false;
     for steps in 0..8 {
@@ -82,8 +82,8 @@ fn an_append_that_dies_is_seen_as_a_torn_tail_at_worst() {
 
 #[test]
 fn path_of_names_leads_below_its_folder_and_nowhere_else() {
-    let (temp, dir) = TempFolder::new();
-    let outside = TempFolder::new().0;
+    let (temp, dir) = TestFolder::new();
+    let outside = TestFolder::new().0;
     std::fs::create_dir(outside.0.join("c")).unwrap();
     assert!(dir.descend(&["a", "b", "c"]).unwrap().is_none());
     assert_eq!(temp.names(), [""; 0], "looking makes nothing");
@@ -112,8 +112,8 @@ fn path_of_names_leads_below_its_folder_and_nowhere_else() {
 
 #[test]
 fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
-    let (temp, dir) = TempFolder::new();
-    let outside = TempFolder::new().0;
+    let (temp, dir) = TestFolder::new();
+    let outside = TestFolder::new().0;
     let target = outside.0.join("target");
     std::fs::write(&target, "precious").unwrap();
     std::os::unix::fs::symlink(&target, temp.0.join("link")).unwrap();
@@ -153,7 +153,7 @@ fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
 
 #[test]
 fn a_name_cannot_lead_out_of_its_folder() {
-    let (_temp, dir) = TempFolder::new();
+    let (_temp, dir) = TestFolder::new();
     let long = "x".repeat(300);
     for name in ["", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", &long] {
         assert!(
@@ -173,7 +173,7 @@ fn a_name_cannot_lead_out_of_its_folder() {
 
 #[test]
 fn a_lock_is_held_by_one_and_waiting_ends() {
-    let (_temp, dir) = TempFolder::new();
+    let (_temp, dir) = TestFolder::new();
     let LockWait::Held(first) = Lock::wait(&dir, "lock", Duration::ZERO, false).unwrap() else {
         panic!("a free lock is given at once");
     };
@@ -190,7 +190,7 @@ fn a_lock_is_held_by_one_and_waiting_ends() {
 
 #[test]
 fn whoever_waited_for_a_lock_file_that_was_replaced_gets_the_new_one() {
-    let (_temp, dir) = TempFolder::new();
+    let (_temp, dir) = TestFolder::new();
     let LockWait::Held(old) = Lock::wait(&dir, "lock", Duration::ZERO, false).unwrap() else {
         panic!("a free lock is given at once");
     };
@@ -214,8 +214,8 @@ fn whoever_waited_for_a_lock_file_that_was_replaced_gets_the_new_one() {
 
 #[test]
 fn a_tree_is_removed_without_following_what_leads_out() {
-    let (temp, dir) = TempFolder::new();
-    let outside = TempFolder::new().0;
+    let (temp, dir) = TestFolder::new();
+    let outside = TestFolder::new().0;
     std::fs::write(outside.0.join("precious"), "x").unwrap();
     std::fs::create_dir_all(temp.0.join("tree/deep/deeper")).unwrap();
     std::fs::write(temp.0.join("tree/deep/file"), "x").unwrap();
@@ -232,7 +232,7 @@ fn a_tree_is_removed_without_following_what_leads_out() {
 
 #[test]
 fn a_home_that_is_missing_is_not_invented() {
-    let (temp, _dir) = TempFolder::new();
+    let (temp, _dir) = TestFolder::new();
     let error = Dir::open_or_create_root(&temp.0.join("missing/.claude")).unwrap_err();
     assert_eq!(error.io_kind(), Some(std::io::ErrorKind::NotFound));
     assert_eq!(temp.names(), Vec::<String>::new());
@@ -240,7 +240,7 @@ fn a_home_that_is_missing_is_not_invented() {
 
 #[test]
 fn inbox_that_nobody_reads_is_unread_until_it_is_read_after_the_last_append() {
-    let (_temp, dir) = TempFolder::new();
+    let (_temp, dir) = TestFolder::new();
     let mut inbox = InboxFile::create(dir, "inbox.jsonl").unwrap();
     for round in 0..3 {
         inbox.append(format!("{round}\n").as_bytes()).unwrap();
@@ -253,7 +253,7 @@ fn inbox_that_nobody_reads_is_unread_until_it_is_read_after_the_last_append() {
 
 #[test]
 fn inbox_that_was_emptied_or_taken_away_was_had() {
-    let (_temp, dir) = TempFolder::new();
+    let (_temp, dir) = TestFolder::new();
     let mut inbox = InboxFile::create(dir, "inbox.jsonl").unwrap();
     inbox.append(b"one\n").unwrap();
     std::fs::write(inbox.path(), "").unwrap();

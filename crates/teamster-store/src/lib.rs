@@ -67,8 +67,8 @@ pub use export_format::{EXPORT_VERSION, mailbox_of};
 pub use file::{FileStore, FileStoreSettings, client_sessions, each_event, keep_journal};
 pub use store::{
     AcceptedProposal, ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, HostRight,
-    JournalPage, KnownLog, LogPiece, LogRequest, LostMerge, MergeRecord, OtherHost,
-    OutgoingMessage, PlannedTask, ReadStore, Reader, Recipient, Signal, Store, StoredMessage,
-    TaskList, TeamChanges, TeamEntry, WorkLeft,
+    JournalPage, KnownLog, LogPiece, LogRequest, LostMerge, OtherHost, OutgoingMessage,
+    PlannedTask, ReadStore, Reader, Recipient, Signal, Store, StoredMessage, TaskList, TaskMerge,
+    TeamChanges, TeamEntry, WorkLeft,
 };
 pub use watch::{Change, ChangeCounters, FolderWatcher, Listen, ListenerUpdate, Watch};

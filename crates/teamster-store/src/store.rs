@@ -142,7 +142,7 @@ pub struct TeamChanges {
 
 /// How the work of a task was merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MergeRecord {
+pub struct TaskMerge {
     /// What was merged: the commit of the task, or of the task that resolved its conflict.
     pub commit: String,
     /// The merge commit; `None` when there was nothing left to merge.
@@ -591,7 +591,7 @@ pub trait Store: ReadStore {
         team: &TeamName,
         actor: &EventActor,
         id: &TaskId,
-        merge: &MergeRecord,
+        merge: &TaskMerge,
     ) -> Result<Task>;
 
     /// Records that a completed task changed nothing and needs no merge. Recording it twice changes nothing.

@@ -69,7 +69,7 @@ pub struct ClaimHistory {
     pub nothing_hidden: bool,
 }
 
-type TaskHistory = Vec<Operation<(usize, ClaimCall), ClaimAnswer>>;
+type TaskOperations = Vec<Operation<(usize, ClaimCall), ClaimAnswer>>;
 
 impl ClaimHistory {
     /// Checks that the operations on each task, taken by itself, are linearizable; otherwise returns what is not.
@@ -103,7 +103,7 @@ impl ClaimHistory {
     }
 
     /// Returns the part of the history that concerns one task.
-    fn part(&self, task: usize) -> TaskHistory {
+    fn part(&self, task: usize) -> TaskOperations {
         let tokens = self.tokens();
         let entries = self.entries.iter().enumerate();
         entries

@@ -6,7 +6,7 @@ use teamster_isolate::git::{
 };
 use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
 use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
-use teamster_store::{MergeRecord, PlannedTask, StoreErrorKind};
+use teamster_store::{PlannedTask, StoreErrorKind, TaskMerge};
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskConflict, TaskNotes};
 use teamster_types::text::{clip, quoted};
 use teamster_types::{TaskId, TeamName};
@@ -138,10 +138,10 @@ impl Merger {
                 // A host that was killed had made the merge, but could not journal it.
                 let made =
                     Some(head.to_string()).filter(|_| noted.as_deref() != Some(head.as_str()));
-                let merge = MergeRecord {
+                let merge = TaskMerge {
                     commit: commit.to_owned(),
                     made,
-                    ..MergeRecord::default()
+                    ..TaskMerge::default()
                 };
                 self.note_merged(run, task, tasks, &merge, &head)
             }
@@ -150,7 +150,7 @@ impl Merger {
                     Some(repo) => repo.changed_files(&head, &made)?,
                     None => Vec::new(),
                 };
-                let merge = MergeRecord {
+                let merge = TaskMerge {
                     commit: commit.to_owned(),
                     made: Some(made.to_string()),
                     files,
@@ -174,7 +174,7 @@ impl Merger {
         run: &mut RunContext<'_>,
         task: &Task,
         tasks: &[Task],
-        merge: &MergeRecord,
+        merge: &TaskMerge,
         head: &CommitId,
     ) -> Result<()> {
         for id in merged_together(task, tasks) {

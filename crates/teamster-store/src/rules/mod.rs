@@ -24,8 +24,8 @@ use crate::backend::{Backend, Txn};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::export::TeamExport;
 use crate::store::{
-    ClaimRequest, Claimed, DeletedTeam, Delivery, LostMerge, MergeRecord, OutgoingMessage,
-    PlannedTask, Reader, Signal, Store, TeamChanges,
+    ClaimRequest, Claimed, DeletedTeam, Delivery, LostMerge, OutgoingMessage, PlannedTask, Reader,
+    Signal, Store, TaskMerge, TeamChanges,
 };
 
 impl<B: Backend> Store for B {
@@ -218,7 +218,7 @@ impl<B: Backend> Store for B {
         team: &TeamName,
         actor: &EventActor,
         id: &TaskId,
-        merge: &MergeRecord,
+        merge: &TaskMerge,
     ) -> Result<Task> {
         run_rule(self, team, "task merged", |tx| {
             finish::merged(tx, actor, id, merge)

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use teamster_journal::EventActor;
-use teamster_store::{LostMerge, MergeRecord, StoreErrorKind};
+use teamster_store::{LostMerge, StoreErrorKind, TaskMerge};
 use teamster_types::TaskId;
 use teamster_types::task::NewTask;
 use teamster_types::transitions::TaskEdit;
@@ -57,7 +57,7 @@ pub(super) fn in_a_run_a_task_waits_for_the_merge_of_its_blockers(fixture: &Stor
         unmerged(new);
         new.blocked_by = vec![id(1)];
     });
-    let merge = MergeRecord {
+    let merge = TaskMerge {
         commit: "c1".to_owned(),
         made: Some("m1".to_owned()),
         files: vec!["a.txt".to_owned()],

@@ -32,7 +32,7 @@ const MOST_LINES: usize = 12;
 
 /// Something that waits for an answer from the user at this terminal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum PendingQuestion {
+enum AwaitedAnswer {
     /// A question of an agent.
     Question(QuestionId),
     /// A permission request of a worker's agent, by its id and the position of its event: a client may reuse the same
@@ -64,7 +64,7 @@ pub(super) struct TerminalQuestions {
     questions: Questions,
     requests: BTreeMap<String, Vec<PermissionRequest>>,
     /// The pending questions, by the number they are shown with. A number is used once.
-    waiting: BTreeMap<u32, PendingQuestion>,
+    waiting: BTreeMap<u32, AwaitedAnswer>,
     next: u32,
     /// The numbers that were shown with the open or postponed prompt. Only these can be answered by it.
     shown: BTreeSet<u32>,
@@ -103,7 +103,7 @@ impl TerminalQuestions {
         let what = event.payload();
         self.questions.apply(event, &what);
         self.follow_requests(event, &what);
-        let open: Vec<PendingQuestion> = self.open();
+        let open: Vec<AwaitedAnswer> = self.open();
         self.waiting.retain(|_, asked| open.contains(asked));
         let mut news = None;
         for asked in open {
@@ -150,17 +150,17 @@ impl TerminalQuestions {
     }
 
     /// Returns everything that waits for a person.
-    fn open(&self) -> Vec<PendingQuestion> {
+    fn open(&self) -> Vec<AwaitedAnswer> {
         let questions = self.questions.open();
         // Questions that the leader asks before it plans are asked together with the plan.
         let questions = questions.filter(|question| {
             question.to == Addressee::Person && question.kind != QuestionKind::Plan
         });
-        let mut open: Vec<PendingQuestion> = questions
-            .map(|question| PendingQuestion::Question(question.id))
+        let mut open: Vec<AwaitedAnswer> = questions
+            .map(|question| AwaitedAnswer::Question(question.id))
             .collect();
         for (worker, requests) in &self.requests {
-            open.extend(requests.iter().map(|open| PendingQuestion::Request {
+            open.extend(requests.iter().map(|open| AwaitedAnswer::Request {
                 worker: worker.clone(),
                 request: open.request.clone(),
                 seq: open.seq,
@@ -320,7 +320,7 @@ impl TerminalQuestions {
         let by_name = || {
             let id = first.parse::<QuestionId>().ok()?;
             let is_it =
-                |(_, asked): &(&u32, &PendingQuestion)| **asked == PendingQuestion::Question(id);
+                |(_, asked): &(&u32, &AwaitedAnswer)| **asked == AwaitedAnswer::Question(id);
             self.waiting.iter().find(is_it).map(|(number, _)| *number)
         };
         let named = by_number.filter(waits).or_else(|| by_name().filter(waits));
@@ -339,9 +339,9 @@ impl TerminalQuestions {
         }
     }
 
-    fn answer(&self, context: &Context, asked: &PendingQuestion, words: &str) -> Result<String> {
+    fn answer(&self, context: &Context, asked: &AwaitedAnswer, words: &str) -> Result<String> {
         match asked {
-            PendingQuestion::Question(id) => {
+            AwaitedAnswer::Question(id) => {
                 let is_proposal = self.question(*id).is_some_and(|it| it.proposal.is_some());
                 let (first, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
                 let reply = if is_proposal && first.eq_ignore_ascii_case("accept") {
@@ -356,7 +356,7 @@ impl TerminalQuestions {
                     None => format!("{who} has the answer"),
                 })
             }
-            PendingQuestion::Request {
+            AwaitedAnswer::Request {
                 worker,
                 request,
                 seq,
@@ -376,9 +376,9 @@ impl TerminalQuestions {
     }
 
     /// Returns in one line who asks, and for what.
-    fn heading(&self, asked: &PendingQuestion) -> String {
+    fn heading(&self, asked: &AwaitedAnswer) -> String {
         match asked {
-            PendingQuestion::Question(id) => {
+            AwaitedAnswer::Question(id) => {
                 let Some(question) = self.question(*id) else {
                     return id.to_string();
                 };
@@ -392,20 +392,20 @@ impl TerminalQuestions {
                     None => format!("{who} asks{about} ({id})"),
                 }
             }
-            PendingQuestion::Request { worker, .. } => format!("{worker} asks to be allowed"),
+            AwaitedAnswer::Request { worker, .. } => format!("{worker} asks to be allowed"),
         }
     }
 
-    fn words(&self, asked: &PendingQuestion) -> String {
+    fn words(&self, asked: &AwaitedAnswer) -> String {
         match asked {
-            PendingQuestion::Question(id) => match self.question(*id) {
+            AwaitedAnswer::Question(id) => match self.question(*id) {
                 Some(question) => match &question.proposal {
                     Some(proposal) => format!("{}\n{}", proposal.subject, proposal.description),
                     None => question.text.clone(),
                 },
                 None => String::new(),
             },
-            PendingQuestion::Request { worker, seq, .. } => {
+            AwaitedAnswer::Request { worker, seq, .. } => {
                 let open = self.requests.get(worker).into_iter().flatten();
                 let mut its = open.filter(|open| open.seq == *seq);
                 its.next().map(|open| open.what.clone()).unwrap_or_default()
@@ -436,8 +436,8 @@ impl TerminalQuestions {
                 format!("{number} ")
             };
             ways.push(match asked {
-                PendingQuestion::Request { .. } => format!("{number}allow · {number}deny WHY"),
-                PendingQuestion::Question(id) => {
+                AwaitedAnswer::Request { .. } => format!("{number}allow · {number}deny WHY"),
+                AwaitedAnswer::Question(id) => {
                     let proposal = self.question(*id).and_then(|it| it.proposal.as_ref());
                     match proposal {
                         Some(_) => format!("{number}accept · {number}WHY NOT"),
