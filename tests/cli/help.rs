@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use teamster_journal::EventActor;
-use teamster_store::{ClaimRequest, Outgoing, Recipient, Store};
+use teamster_store::{ClaimRequest, OutgoingMessage, Recipient, Store};
 use teamster_testkit::wait::wait_until;
 use teamster_types::json::Object;
 use teamster_types::task::NewTask;
@@ -113,7 +113,7 @@ fn prepared() -> (TestProject, String, String) {
     let failed = claim("worker-2", "4");
     store.fail(&team, &id("4"), &failed, "no logs").unwrap();
     create("Test the login form", vec![id("3")]);
-    let hello = Outgoing {
+    let hello = OutgoingMessage {
         from: "user".to_owned(),
         to: Recipient::Worker("worker-1".to_owned()),
         kind: "message".to_owned(),

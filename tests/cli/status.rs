@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use teamster_store::{Outgoing, Recipient, Store};
+use teamster_store::{OutgoingMessage, Recipient, Store};
 use teamster_types::json::Object;
 
 use crate::kit::{TestProject, gone, living};
@@ -153,7 +153,7 @@ fn status_shows_the_teams_of_this_project_unless_asked_for_others() {
 fn a_message_that_nobody_reads_is_a_problem_after_a_minute() {
     let project = TestProject::with_team();
     let team = "fix-auth".parse().unwrap();
-    let message = Outgoing {
+    let message = OutgoingMessage {
         from: "lead".to_owned(),
         to: Recipient::Worker("worker-1".to_owned()),
         kind: "message".to_owned(),

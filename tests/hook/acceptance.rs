@@ -292,8 +292,8 @@ fn a_crash_leaves_a_state_that_is_stale_after_five_minutes() {
     let bytes = std::fs::read(project.bkit("agent-state.json")).unwrap();
     let state = AgentState::parse(&bytes).unwrap();
     let at = |minutes: u64| now().after(Duration::from_secs(minutes * 60));
-    assert_eq!(state.viewed(at(4)), Liveness::Live);
-    assert_eq!(state.viewed(at(6)), Liveness::Stale);
+    assert_eq!(state.liveness(at(4)), Liveness::Live);
+    assert_eq!(state.liveness(at(6)), Liveness::Stale);
 }
 
 #[test]

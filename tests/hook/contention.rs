@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use teamster_claude::state::{Begin, Op, StateChange, States};
+use teamster_claude::state::{Begin, Op, StateChange, StateFiles};
 use teamster_fs::layout::Layout;
-use teamster_fs::{Dir, Lock, Waited};
+use teamster_fs::{Dir, Lock, LockWait};
 
 use super::{is_in_time, names, row, start};
 use crate::kit::{TestProject, now};
@@ -15,8 +15,8 @@ fn hold(project: &TestProject, name: &str) -> Lock {
         .unwrap()
         .unwrap();
     match Lock::wait(&bkit, name, Duration::ZERO, false).unwrap() {
-        Waited::Held(lock) => lock,
-        Waited::TimedOut => panic!("somebody else has the lock"),
+        LockWait::Held(lock) => lock,
+        LockWait::TimedOut => panic!("somebody else has the lock"),
     }
 }
 
@@ -136,7 +136,7 @@ fn a_writer_that_is_stopped_while_it_leaves_a_line_costs_nobody_else_an_update()
 #[test]
 fn a_change_that_is_left_at_the_last_moment_needs_nobody_after_it() {
     let project = TestProject::new();
-    let states = States::of(&Layout {
+    let states = StateFiles::of(&Layout {
         claude: project.home().join(".claude"),
         project: project.folder(),
         user_config: project.home().join("config.toml"),

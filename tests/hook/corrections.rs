@@ -6,7 +6,7 @@ use std::process::Command;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use teamster_claude::state::{Begin, Model, Op, StateChange, States, Status, TeammateRow};
+use teamster_claude::state::{Begin, Model, Op, StateChange, StateFiles, Status, TeammateRow};
 use teamster_fs::layout::Layout;
 use teamster_types::progress::Progress;
 
@@ -1039,7 +1039,7 @@ proptest! {
         session_record(&project, "s1", &living());
         edit_state(&project, |state| state["lastUpdated"] = json!(STALE));
         let shown = project.state();
-        let states = States::of(&Layout {
+        let states = StateFiles::of(&Layout {
             claude: project.claude(""),
             project: project.folder(),
             user_config: project.home().join("config.toml"),

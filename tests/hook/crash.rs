@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use teamster_claude::state::{Begin, Model, Op, StateChange, States, Status, TeammateRow};
+use teamster_claude::state::{Begin, Model, Op, StateChange, StateFiles, Status, TeammateRow};
 use teamster_fs::fail::{die_after, revive};
 use teamster_fs::layout::Layout;
 use teamster_types::Time;
@@ -59,10 +59,10 @@ fn no_temp_files(project: &TestProject) -> bool {
 }
 
 /// Kills a change at each step until it succeeds; the state after each death is complete.
-fn killed_at_every_step(prepare: impl Fn(&States), change: impl Fn() -> StateChange) {
+fn killed_at_every_step(prepare: impl Fn(&StateFiles), change: impl Fn() -> StateChange) {
     for steps in 0.. {
         let project = TestProject::new();
-        let states = States::of(&layout(&project));
+        let states = StateFiles::of(&layout(&project));
         prepare(&states);
         let before = states.read().unwrap();
         die_after(steps);
@@ -169,7 +169,7 @@ fn line(change: &StateChange) -> String {
 fn applied_once(leave: impl Fn(&TestProject)) {
     for steps in 0.. {
         let project = TestProject::new();
-        let states = States::of(&layout(&project));
+        let states = StateFiles::of(&layout(&project));
         let first = StateChange::new("s1", at(0), vec![begin(), add("w1")]);
         states.apply(first, PATIENCE).unwrap();
         leave(&project);

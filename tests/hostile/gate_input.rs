@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use teamster_fs::layout::{RUN_LOCK, TEAM_LOCK};
-use teamster_fs::{Dir, Lock, Waited};
+use teamster_fs::{Dir, Lock, LockWait};
 use teamster_journal::payload::{GateAnswer, GateDecided};
 use teamster_journal::{EventKind, NewEvent};
 use teamster_run::host::ProjectLock;
@@ -494,8 +494,8 @@ fn rejection_without_rollback_that_lost_to_one_with_rollback_is_a_conflict() {
     wait_for("a quiet host", || {
         signal("-STOP");
         match Lock::wait(&tasks, TEAM_LOCK, Duration::ZERO, false).unwrap() {
-            Waited::Held(_) => Some(()),
-            Waited::TimedOut => {
+            LockWait::Held(_) => Some(()),
+            LockWait::TimedOut => {
                 signal("-CONT");
                 None
             }

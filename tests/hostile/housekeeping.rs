@@ -244,7 +244,7 @@ fn work(project: &GitProject) -> Vec<String> {
         changes,
         moved.split('(').next().unwrap().to_owned(),
         String::from_utf8(repo.diff(base, &merged, None).unwrap()).unwrap(),
-        format!("{:?}", repo.counted(base, &merged).unwrap()),
+        format!("{:?}", repo.line_counts(base, &merged).unwrap()),
         format!("{:?}", repo.changed_files(base, &merged).unwrap()),
         format!("{:?}", repo.changed_since_fork(base, &commit).unwrap()),
         format!("{:?}", repo.uncommitted().unwrap()),

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use teamster_isolate::git::{
-    CommitId, GitProblem, Integration, MergeOutcome, Ready, Removal, WorktreeKind, WorktreeState,
-    list,
+    CommitId, GitProblem, Integration, MergeOutcome, PreparedIntegration, Removal, WorktreeKind,
+    WorktreeState, list,
 };
 
 use super::{GitProject, count_files, kill_when, put, team};
@@ -19,7 +19,7 @@ impl GitProject {
         ready.integration
     }
 
-    pub fn ready(&self) -> Ready {
+    pub fn ready(&self) -> PreparedIntegration {
         let found = self.found();
         found.repo.exclude_ours().unwrap();
         Integration::prepare(&found.repo, &team(), &found.head).unwrap()

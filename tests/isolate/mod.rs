@@ -19,7 +19,7 @@ mod setup;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use teamster_isolate::git::{Author, CommitId, FoundRepo, Git, Prepared, Repo, Worktree};
+use teamster_isolate::git::{Author, CommitId, FoundRepo, Git, PreparedWorktree, Repo, Worktree};
 use teamster_testkit::wait::wait_until;
 use teamster_types::{TeamName, WorkerName};
 
@@ -118,7 +118,7 @@ impl GitProject {
     }
 
     /// Prepares the worktree of worker-1, from the user's commit.
-    pub fn prepare(&self) -> Prepared {
+    pub fn prepare(&self) -> PreparedWorktree {
         let found = self.found();
         Worktree::prepare(&found.repo, &team(), &worker(), &found.head).unwrap()
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
-use teamster_store::{Clock, FileStore, Settings, SystemClock};
+use teamster_store::{Clock, FileStore, FileStoreSettings, SystemClock};
 use teamster_testkit::ManualClock;
 use teamster_types::Time;
 use teamster_types::process::ProcessId;
@@ -194,7 +194,7 @@ impl TestProject {
         };
         let past = now().as_millis() - i64::try_from(ago.as_millis()).unwrap();
         let clock = Arc::new(ManualClock::new(Time::from_millis(past)));
-        FileStore::open(&layout, clock, Settings::default()).unwrap()
+        FileStore::open(&layout, clock, FileStoreSettings::default()).unwrap()
     }
 
     /// Returns every file and folder below the Claude folder, to check that nothing was created.

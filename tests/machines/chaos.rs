@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use teamster_testkit::postgres::{Pooler, PostgresServer, shared_server};
 use teamster_testkit::wait::wait_until;
-use teamster_testkit::wire::Wire;
+use teamster_testkit::wire::TcpForwarder;
 
 use super::{Host, Machine, TEAM, database, writer};
 use crate::kit::{Ran, skip};
@@ -158,7 +158,7 @@ fn every_task_lands_once_though_server_workers_network_and_a_clock_fail() {
     };
     let url = database(&server);
     let name = url.rsplit('/').next().unwrap().to_owned();
-    let wire = Wire::to(server.port());
+    let wire = TcpForwarder::to(server.port());
     let far_url = url.replace(&server.port().to_string(), &wire.port().to_string());
     let host = Machine::with_repository(&url);
     // No task is finished before all workers have joined.

@@ -112,7 +112,7 @@ fn journals_of_0_1_make_the_same_reports() {
         for event in &events {
             tasks.apply(event);
         }
-        let input = teamster_run::report::input_from(&team, &events, &tasks.rest());
+        let input = teamster_run::report::input_from(&team, &events, &tasks.remaining());
         compare(&folder, "report", &teamster_run::report::page(&input));
         compare(&folder, "gate", &teamster_run::report::gate_text(&input));
     }

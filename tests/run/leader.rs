@@ -10,7 +10,7 @@ use teamster_agents::{
 };
 use teamster_fs::proc::Machine;
 use teamster_fs::processes;
-use teamster_isolate::detached::Detached;
+use teamster_isolate::detached::DetachedProgram;
 use teamster_journal::payload::Member;
 use teamster_run::leader::{
     LeaderAgent, LeaderPlan, LeaderProblem, PlanRequest, RepositoryOverview, TurnResult, TurnWatch,
@@ -349,7 +349,7 @@ fn it_can_be_stopped_and_nobody_else_is() {
         "[[step]]\ndo = 'run'\ncommand = 'setsid sleep 600 > /dev/null 2>&1 &'\n\
          [[step]]\ndo = 'say'\ntext = 'hm'\n[[step]]\ndo = 'hang'\n",
     );
-    let mut other = Detached {
+    let mut other = DetachedProgram {
         program: Path::new("/bin/sleep"),
         args: &["600".into()],
         folder: Path::new("/"),

@@ -2,7 +2,7 @@
 
 use teamster_fs::fail;
 use teamster_journal::EventActor;
-use teamster_store::{Kind, Read, Store};
+use teamster_store::{ReadStore, Store, StoreErrorKind};
 use teamster_types::task::NewTask;
 use teamster_types::team::NewTeam;
 
@@ -92,11 +92,11 @@ fn a_team_whose_remover_dies_is_there_or_gone() {
             }
             Err(error) => {
                 gone += 1;
-                assert_eq!(error.kind, Kind::NotFound, "step {step}: {error}");
+                assert_eq!(error.kind, StoreErrorKind::NotFound, "step {step}: {error}");
             }
         }
         let left = crew.store.team(&new.name).map_err(|error| error.kind);
-        assert_eq!(left, Err(Kind::NotFound), "step {step}");
+        assert_eq!(left, Err(StoreErrorKind::NotFound), "step {step}");
         for folder in ["teams/other", "tasks/other"] {
             assert!(
                 !crew.claude().join(folder).exists(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use teamster_journal::{EventActor, LINE_LIMIT};
-use teamster_store::{Kind, Outgoing, Read, Reader, Store};
+use teamster_store::{OutgoingMessage, ReadStore, Reader, Store, StoreErrorKind};
 use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Status};
 
@@ -57,7 +57,7 @@ fn a_damaged_task_is_reported_by_name_and_hides_no_other() {
     assert_eq!(crew.must_claim("ada").task.id(), &tenth);
     assert!(crew.claim("ada", None).unwrap().is_none());
     let error = crew.claim("ada", Some(&id(3))).unwrap_err();
-    assert_eq!(error.kind, Kind::Failed);
+    assert_eq!(error.kind, StoreErrorKind::Failed);
     assert!(error.message.contains("3.json"), "{error}");
     for (name, bytes) in damaged {
         let now = std::fs::read(crew.in_tasks(name)).unwrap();
@@ -459,7 +459,7 @@ fn a_native_teammate_gets_plain_messages_in_its_own_inbox() {
         json!([{"from": "team-lead", "text": "theirs", "timestamp": "t", "lead_sig": "s"}]);
     std::fs::write(crew.in_team("inboxes/bob.json"), theirs.to_string()).unwrap();
     crew.tell("bob", "ours").unwrap();
-    let all = Outgoing {
+    let all = OutgoingMessage {
         to: teamster_store::Recipient::All,
         ..message("", "to all")
     };
@@ -492,7 +492,7 @@ fn a_change_of_others_is_told_even_if_our_own_is_refused() {
         .store
         .complete(&crew.team, &id(1), &claimed.token, None)
         .unwrap_err();
-    assert_eq!(stale.kind, Kind::Conflict);
+    assert_eq!(stale.kind, StoreErrorKind::Conflict);
     crew.notice().unwrap();
     let events = crew.store.events(&crew.team, 1, 100).unwrap().events;
     let foreign: Vec<_> = events.iter().filter(|e| e.actor == "foreign").collect();

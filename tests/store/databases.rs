@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use teamster_journal::EventActor;
 use teamster_store::{
-    ClaimRequest, FileStore, Outgoing, PlannedTask, Reader, Recipient, Store as _,
+    ClaimRequest, FileStore, OutgoingMessage, PlannedTask, Reader, Recipient, Store as _,
 };
 use teamster_testkit::postgres::{PostgresServer, shared_server};
 use teamster_testkit::wait::wait_until;
@@ -540,7 +540,7 @@ fn big_team(store: &FileStore, project: &Path, tasks: usize, sends: usize) {
         store.import_tasks(&team, &EventActor::Lead, &plan).unwrap();
     }
     for number in 0..sends {
-        let outgoing = Outgoing {
+        let outgoing = OutgoingMessage {
             from: "lead".to_owned(),
             to: Recipient::All,
             kind: "message".to_owned(),
@@ -636,7 +636,7 @@ fn ten_thousand_tasks_go_to_a_database_and_back_byte_for_byte() {
         lease: None,
     };
     store.claim(&team, &request).unwrap().unwrap();
-    let position = teamster_store::Read::position(&store, &team).unwrap();
+    let position = teamster_store::ReadStore::position(&store, &team).unwrap();
     assert_eq!(position, events as u64 + 1);
 }
 

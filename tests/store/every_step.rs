@@ -9,17 +9,17 @@ use serde_json::{Map, Value, json};
 use teamster_fs::fail;
 use teamster_journal::EventActor;
 use teamster_store::{
-    Backend, ClaimRequest, Clock, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient,
-    Result, Signal, Store, Txn, rebuild,
+    Backend, ClaimRequest, Clock, FileStore, OutgoingMessage, PlannedTask, ReadStore, Reader,
+    Recipient, Result, Signal, Store, Txn, rebuild,
 };
 use teamster_testkit::ManualClock;
 use teamster_testkit::recorded;
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_types::TaskId;
-use teamster_types::graph::{self, Standing, State};
+use teamster_types::graph::{self, ExplainedState, State};
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::leftovers;
 
@@ -112,9 +112,9 @@ impl Scene {
     fn check_claims(&self) -> Result<()> {
         self.clock.advance(600_000);
         let list = self.store.tasks(&team())?.tasks;
-        let standings = graph::standings(&list, self.clock.now());
+        let standings = graph::explain_states(&list, self.clock.now());
         let dead = gone();
-        let is_free = |(task, standing): &(&Task, Standing)| {
+        let is_free = |(task, standing): &(&Task, ExplainedState)| {
             let abandoned = task.claim().is_some_and(|claim| claim.process() == dead);
             standing.state == State::Claimable || (standing.state == State::InProgress && abandoned)
         };
@@ -159,7 +159,11 @@ impl Scene {
         let list = self.store.tasks(&team())?.tasks;
         assert_eq!(told.iter().count(), list.len());
         for (told, there) in told.iter().zip(&list) {
-            assert!(rebuild::same(told, there), "task {} differs", there.id());
+            assert!(
+                rebuild::is_same_task(told, there),
+                "task {} differs",
+                there.id()
+            );
         }
         Ok(())
     }
@@ -185,8 +189,8 @@ fn new(subject: &str, blockers: &[u64]) -> NewTask {
     }
 }
 
-fn message(to: Recipient, number: u64) -> Outgoing {
-    Outgoing {
+fn message(to: Recipient, number: u64) -> OutgoingMessage {
+    OutgoingMessage {
         from: "lead".to_owned(),
         to,
         kind: "message".to_owned(),
@@ -244,10 +248,10 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
         made.map(drop)
     }),
     ("update", nothing, |scene| {
-        let edit = Edit {
+        let edit = TaskEdit {
             subject: Some("waits for another".to_owned()),
             blocked_by: Some(vec![id(3)]),
-            ..Edit::default()
+            ..TaskEdit::default()
         };
         let updated = scene
             .store
@@ -344,9 +348,9 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
         // A claim before it, so that the index is fresh and says that no task is assigned.
         |scene| drop(claim(&scene.store, None).unwrap()),
         |scene| {
-            let edit = Edit {
+            let edit = TaskEdit {
                 owner: Some(Some("bob".parse()?)),
-                ..Edit::default()
+                ..TaskEdit::default()
             };
             let assigned = scene
                 .store

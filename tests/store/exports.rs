@@ -3,7 +3,8 @@
 use teamster_fs::fail;
 use teamster_journal::EventActor;
 use teamster_store::{
-    FileStore, Kind, Read as _, Recipient, Result, Signal, Store as _, StoreError, TeamExport,
+    FileStore, ReadStore as _, Recipient, Result, Signal, Store as _, StoreError, StoreErrorKind,
+    TeamExport,
 };
 use teamster_testkit::scratch::{Scratch, stopped_clock};
 
@@ -89,7 +90,11 @@ fn import_killed_before_any_file_operation_made_the_team_or_left_nothing_to_see(
         if !is_there {
             assert_eq!(next.teams().unwrap(), [], "step {steps}");
             let error = next.tasks(&export.team).unwrap_err();
-            assert_eq!(error.kind, Kind::NotFound, "step {steps}: {error}");
+            assert_eq!(
+                error.kind,
+                StoreErrorKind::NotFound,
+                "step {steps}: {error}"
+            );
             // The next import is not blocked, here by the same process.
             next.import_team(&export).unwrap();
         }
@@ -156,7 +161,7 @@ fn two_imports_at_once_make_one_team() {
         });
         let errors: Vec<&StoreError> = made.iter().filter_map(|made| made.as_ref().err()).collect();
         assert_eq!(errors.len(), 1, "{made:?}");
-        assert_eq!(errors[0].kind, Kind::Conflict);
+        assert_eq!(errors[0].kind, StoreErrorKind::Conflict);
         assert_eq!(errors[0].message, "there is a team crew already");
         let store = scratch.store(stopped_clock(), PATIENCE);
         assert_eq!(lines_of(&store), lines);
@@ -287,15 +292,15 @@ fn damaged_export_is_refused_by_the_number_of_its_line() {
     ];
     for (what, lines, says) in cases {
         let error = refused(&lines);
-        assert_eq!(error.kind, Kind::Failed, "{what}: {error}");
+        assert_eq!(error.kind, StoreErrorKind::Failed, "{what}: {error}");
         assert!(error.message.starts_with(&says), "{what}: {error}");
     }
-    assert_eq!(refused(half).kind, Kind::Failed);
-    assert_eq!(refused(b"").kind, Kind::Failed);
-    assert_eq!(refused(b"hello\n").kind, Kind::Failed);
+    assert_eq!(refused(half).kind, StoreErrorKind::Failed);
+    assert_eq!(refused(b"").kind, StoreErrorKind::Failed);
+    assert_eq!(refused(b"hello\n").kind, StoreErrorKind::Failed);
     let newer = text.replacen("\"teamsterExport\":1", "\"teamsterExport\":2", 1);
     let error = refused(newer.as_bytes());
-    assert_eq!(error.kind, Kind::Refused);
+    assert_eq!(error.kind, StoreErrorKind::Refused);
     assert!(error.message.contains("version 2"), "{error}");
     assert!(error.message.contains("this one supports 1"), "{error}");
     assert!(TeamExport::from_lines(&lines).is_ok());
@@ -321,12 +326,12 @@ fn what_only_files_can_keep_is_not_exported_in_part() {
     let letter = "[{\"from\":\"x\",\"text\":\"hello\",\"timestamp\":\"2026-01-01T00:00:00.000Z\"}]";
     std::fs::write(inboxes.join("eve.json"), letter).unwrap();
     let error = crew.store.export_team(&crew.team).unwrap_err();
-    assert_eq!(error.kind, Kind::Refused);
+    assert_eq!(error.kind, StoreErrorKind::Refused);
     assert!(error.message.contains("eve"), "{error}");
     std::fs::remove_dir_all(inboxes).unwrap();
     std::fs::write(crew.in_tasks("2.json"), "{\"half").unwrap();
     let error = crew.store.export_team(&crew.team).unwrap_err();
-    assert_eq!(error.kind, Kind::Failed);
+    assert_eq!(error.kind, StoreErrorKind::Failed);
     assert!(error.message.contains("2.json"), "{error}");
 }
 
@@ -338,7 +343,7 @@ fn tasks_of_somebody_else_are_not_in_the_way_silently() {
     std::fs::create_dir_all(&tasks).unwrap();
     std::fs::write(tasks.join("1.json"), "{}").unwrap();
     let error = import(&store, &lines).unwrap_err();
-    assert_eq!(error.kind, Kind::Conflict);
+    assert_eq!(error.kind, StoreErrorKind::Conflict);
     assert!(error.message.contains("in the way"), "{error}");
     assert_eq!(std::fs::read(tasks.join("1.json")).unwrap(), b"{}");
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use teamster_store::Store;
-use teamster_testkit::drive::{CLIENTS, Driven, Faces, drive};
+use teamster_testkit::drive::{CLIENTS, ClientHandles, DriveResult, drive};
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_testkit::{ManualClock, MemStore};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 
 /// The number of histories of 200 operations each, on both stores together; nightly runs set more. The file store is
 /// slow, so most of them run in memory.
@@ -19,20 +19,20 @@ fn histories() -> u64 {
         .unwrap_or(HISTORIES)
 }
 
-fn in_files(scratch: &Scratch, patience: Duration, deaths: u64) -> Faces {
+fn in_files(scratch: &Scratch, patience: Duration, deaths: u64) -> ClientHandles {
     let clock = stopped_clock();
     let face = |_| -> (Box<dyn Store>, Box<dyn Store>) {
         let open = || scratch.store(clock.clone(), patience);
         (Box::new(open()), Box::new(open().claiming_as(gone())))
     };
-    Faces {
+    ClientHandles {
         faces: (0..CLIENTS).map(face).collect(),
         clock: clock.clone(),
         deaths,
     }
 }
 
-fn in_memory() -> Faces {
+fn in_memory() -> ClientHandles {
     let clock: Arc<ManualClock> = stopped_clock();
     let dead = gone();
     let alive = ProcessId {
@@ -42,16 +42,16 @@ fn in_memory() -> Faces {
     let judged = dead.clone();
     let store = MemStore::new(clock.clone(), alive.clone(), move |process| {
         if *process == judged {
-            Life::Gone
+            ProcessState::Gone
         } else {
-            Life::Alive
+            ProcessState::Alive
         }
     });
     let face = |_| -> (Box<dyn Store>, Box<dyn Store>) {
         let living = store.claiming_as(alive.clone());
         (Box::new(living), Box::new(store.claiming_as(dead.clone())))
     };
-    Faces {
+    ClientHandles {
         faces: (0..CLIENTS).map(face).collect(),
         clock,
         deaths: 0,
@@ -66,11 +66,11 @@ struct Judged {
 }
 
 /// Runs and checks this many histories.
-fn judge_all(store: &str, faces: &Faces, project: &str, count: u64) -> Judged {
+fn judge_all(store: &str, faces: &ClientHandles, project: &str, count: u64) -> Judged {
     let start = Instant::now();
     let (mut operations, mut died) = (0, 0);
     for number in 0..count {
-        let Driven { history, deaths } = drive(faces, number, project);
+        let DriveResult { history, deaths } = drive(faces, number, project);
         operations += history.entries.len();
         died += deaths;
         if let Err(wrong) = history.judge() {

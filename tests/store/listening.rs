@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use teamster_journal::EventActor;
-use teamster_store::{Kind, Listen, Read, Store};
+use teamster_store::{Listen, ReadStore, Store, StoreErrorKind};
 use teamster_testkit::wait::stays_so;
 
 use super::FileTeam;
@@ -11,7 +11,7 @@ use super::FileTeam;
 /// Waits without a message until the listener polls less often.
 fn get_used_to_quiet(listener: &mut dyn Listen) {
     stays_so("there is no signal", Duration::from_millis(2_500), || {
-        listener.hear().unwrap().signals.is_empty()
+        listener.poll().unwrap().signals.is_empty()
     });
 }
 
@@ -25,7 +25,7 @@ fn a_signal_of_another_program_is_heard_after_a_long_quiet() {
     std::fs::write(crew.in_team("signals/ada.shutdown"), "now!").unwrap();
     // It is reported as long as it is there, and not only once.
     for _ in 0..2 {
-        let heard = listener.hear().unwrap().signals;
+        let heard = listener.poll().unwrap().signals;
         assert_eq!(heard.len(), 1);
         assert!(!heard[0].drain);
     }
@@ -34,9 +34,9 @@ fn a_signal_of_another_program_is_heard_after_a_long_quiet() {
         r#"{"requestId":"r2","reason":"","timestamp":"2026-01-01T00:00:00Z"}"#,
     )
     .unwrap();
-    assert_eq!(listener.hear().unwrap().signals[0].request_id, "r2");
+    assert_eq!(listener.poll().unwrap().signals[0].request_id, "r2");
     std::fs::remove_file(crew.in_team("signals/ada.shutdown")).unwrap();
-    assert_eq!(listener.hear().unwrap().signals, []);
+    assert_eq!(listener.poll().unwrap().signals, []);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_folder_for_signals_that_comes_late_is_seen() {
     get_used_to_quiet(&mut *listener);
     std::fs::create_dir(crew.in_team("signals")).unwrap();
     std::fs::write(crew.in_team("signals/ada.drain"), "{}").unwrap();
-    assert!(listener.hear().unwrap().signals[0].drain);
+    assert!(listener.poll().unwrap().signals[0].drain);
 }
 
 #[test]
@@ -58,10 +58,10 @@ fn a_signal_that_cannot_be_read_makes_nobody_deaf() {
     let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
     std::fs::create_dir_all(crew.in_team("signals")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", crew.in_team("signals/ada.shutdown")).unwrap();
-    let before = listener.hear().unwrap();
+    let before = listener.poll().unwrap();
     assert_eq!(before.signals, []);
     crew.create("first");
-    assert_ne!(listener.hear().unwrap().pulse, before.pulse);
+    assert_ne!(listener.poll().unwrap().pulse, before.pulse);
 }
 
 #[test]
@@ -70,11 +70,11 @@ fn a_team_that_goes_is_missed_and_one_that_comes_in_its_place_is_heard() {
     let worker = "ada".parse().unwrap();
     let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
     let config = crew.store.team(&crew.team).unwrap();
-    listener.hear().unwrap();
+    listener.poll().unwrap();
     crew.store
         .delete_team(&crew.team, &EventActor::Person, true)
         .unwrap();
-    assert_eq!(listener.hear().unwrap_err().kind, Kind::NotFound);
+    assert_eq!(listener.poll().unwrap_err().kind, StoreErrorKind::NotFound);
     let again = teamster_types::team::NewTeam {
         name: crew.team.clone(),
         description: String::new(),
@@ -83,7 +83,7 @@ fn a_team_that_goes_is_missed_and_one_that_comes_in_its_place_is_heard() {
         run: None,
     };
     crew.store.create_team(&again, None).unwrap();
-    let before = listener.hear().unwrap();
+    let before = listener.poll().unwrap();
     crew.create("first");
-    assert_ne!(listener.hear().unwrap().pulse, before.pulse);
+    assert_ne!(listener.poll().unwrap().pulse, before.pulse);
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use teamster_journal::EventActor;
-use teamster_store::{Backend, Kind, Read, Store};
+use teamster_store::{Backend, ReadStore, Store, StoreErrorKind};
 use teamster_testkit::recorded;
 use teamster_testkit::scratch::gone;
 use teamster_types::process::ProcessId;
@@ -110,7 +110,7 @@ fn a_lock_that_others_keep_ends_in_a_conflict_and_changes_nothing() {
             .complete(&crew.team, &id(1), &claimed.token, None)
             .unwrap_err();
         assert!(start.elapsed() >= patience);
-        assert_eq!(error.kind, Kind::Conflict, "{error}");
+        assert_eq!(error.kind, StoreErrorKind::Conflict, "{error}");
         assert!(error.message.contains("1.json.lock"), "{error}");
         stop.store(true, Ordering::SeqCst);
     });
@@ -174,14 +174,29 @@ fn a_claim_lock_is_taken_over_only_when_it_is_old_and_its_process_is_gone() {
     let cases = [
         ("gone and old", gone(), 31_000, Ok(())),
         ("gone, just old enough", gone(), 30_000, Ok(())),
-        ("gone but fresh", gone(), 29_999, Err(Kind::Conflict)),
-        ("gone, from the future", gone(), -5_000, Err(Kind::Conflict)),
-        ("alive and old", alive, 600_000, Err(Kind::Conflict)),
+        (
+            "gone but fresh",
+            gone(),
+            29_999,
+            Err(StoreErrorKind::Conflict),
+        ),
+        (
+            "gone, from the future",
+            gone(),
+            -5_000,
+            Err(StoreErrorKind::Conflict),
+        ),
+        (
+            "alive and old",
+            alive,
+            600_000,
+            Err(StoreErrorKind::Conflict),
+        ),
         (
             "on another machine",
             elsewhere,
             600_000,
-            Err(Kind::Conflict),
+            Err(StoreErrorKind::Conflict),
         ),
     ];
     for (what, process, old, expected) in cases {
@@ -205,7 +220,7 @@ fn a_claim_whose_lock_was_taken_away_is_not_made() {
     let worker = "ada".parse().unwrap();
     for replaced in [true, false] {
         let made = crew.store.change(&crew.team, "claim", &mut |tx| {
-            assert!(tx.hold_claim(&id(1), &worker)?);
+            assert!(tx.lock_claim(&id(1), &worker)?);
             std::fs::remove_file(&lock).unwrap();
             if replaced {
                 std::fs::write(&lock, &theirs).unwrap();
@@ -216,7 +231,7 @@ fn a_claim_whose_lock_was_taken_away_is_not_made() {
             Ok(())
         });
         let error = made.unwrap_err();
-        assert_eq!(error.kind, Kind::Conflict, "{error}");
+        assert_eq!(error.kind, StoreErrorKind::Conflict, "{error}");
         assert_eq!(lock.exists(), replaced, "theirs is not ours to remove");
         assert_eq!(std::fs::read(crew.in_tasks("1.json")).unwrap(), before);
         let _ = std::fs::remove_file(&lock);
@@ -234,7 +249,7 @@ fn an_empty_claim_lock_is_a_live_one_being_written_until_it_is_old() {
     for content in ["", "{\"pid\":", "\0\0\0"] {
         std::fs::write(&lock, content).unwrap();
         let refused = crew.claim("ada", Some(&id(1))).unwrap_err();
-        assert_eq!(refused.kind, Kind::Conflict);
+        assert_eq!(refused.kind, StoreErrorKind::Conflict);
         let other = crew.must_claim("ada");
         assert_eq!(other.task.id(), &id(2), "it is passed by");
         crew.store
@@ -397,7 +412,7 @@ fn a_lock_of_ours_that_is_held_too_long_says_by_whom() {
         scope.spawn(move || {
             holder
                 .change(team, "task claim", &mut |tx| {
-                    tx.hold_claim(&id(1), &"ada".parse().unwrap())?;
+                    tx.lock_claim(&id(1), &"ada".parse().unwrap())?;
                     let _ = entered.send(());
                     let _ = may_go_on.recv_timeout(Duration::from_secs(5));
                     Ok(())
@@ -406,7 +421,7 @@ fn a_lock_of_ours_that_is_held_too_long_says_by_whom() {
         });
         inside.recv().unwrap();
         let error = crew.tell("ada", "hello").unwrap_err();
-        assert_eq!(error.kind, Kind::Conflict);
+        assert_eq!(error.kind, StoreErrorKind::Conflict);
         assert!(
             error.busy,
             "whoever renews a lease must not take it for lost"

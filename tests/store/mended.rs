@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use teamster_journal::EventActor;
-use teamster_store::{ClaimRequest, Kind, Read, Reader, Store};
+use teamster_store::{ClaimRequest, ReadStore, Reader, Store, StoreErrorKind};
 use teamster_testkit::scratch::gone;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::process::ProcessId;
 use teamster_types::team::NewMember;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::{FileTeam, age, claim_request, id};
 
@@ -37,9 +37,9 @@ fn beat(crew: &FileTeam, worker: &str, status: WorkerStatus, process: &ProcessId
 }
 
 fn assign(crew: &FileTeam, task: u64, worker: &str) {
-    let edit = Edit {
+    let edit = TaskEdit {
         owner: Some(Some(worker.parse().unwrap())),
-        ..Edit::default()
+        ..TaskEdit::default()
     };
     crew.store
         .update_task(&crew.team, &EventActor::Lead, &id(task), &edit)
@@ -65,7 +65,7 @@ fn what_is_assigned_to_a_dead_or_quarantined_worker_is_free() {
         assert_eq!(*claimed.task.id(), id(task));
         crew.complete(&claimed);
         crew.store
-            .end_beat(&crew.team, &"ada".parse().unwrap())
+            .remove_heartbeat(&crew.team, &"ada".parse().unwrap())
             .unwrap();
     }
     crew.check_journal();
@@ -78,7 +78,7 @@ fn a_quarantined_worker_gets_no_task() {
     beat(&crew, "ada", WorkerStatus::Quarantined, &me(), 0);
     for task in [None, Some(id(1))] {
         let refused = crew.claim("ada", task.as_ref()).unwrap_err();
-        assert_eq!(refused.kind, Kind::Conflict, "{refused}");
+        assert_eq!(refused.kind, StoreErrorKind::Conflict, "{refused}");
     }
     assert_eq!(*crew.must_claim("bob").task.id(), id(1));
 }
@@ -112,7 +112,7 @@ fn a_lock_that_names_a_living_process_is_held_whatever_else_it_says() {
         std::fs::write(&lock, odd.to_string()).unwrap();
         age(&lock, 3_600);
         let taken = crew.claim("ada", Some(&id(1))).unwrap_err();
-        assert_eq!(taken.kind, Kind::Conflict, "{odd}");
+        assert_eq!(taken.kind, StoreErrorKind::Conflict, "{odd}");
     }
 }
 
@@ -184,13 +184,13 @@ fn nobody_joins_a_team_of_claude_code_and_its_lock_is_honoured() {
     std::fs::create_dir(&lock).unwrap();
     let kept = std::fs::read(crew.in_team("config.json")).unwrap();
     let busy = crew.store.join_team(&crew.team, &member).unwrap_err();
-    assert_eq!(busy.kind, Kind::Conflict, "{busy}");
+    assert_eq!(busy.kind, StoreErrorKind::Conflict, "{busy}");
     std::fs::remove_dir(&lock).unwrap();
     assert_eq!(std::fs::read(crew.in_team("config.json")).unwrap(), kept);
     let theirs = r#"{"name":"crew","members":[]}"#;
     std::fs::write(crew.in_team("config.json"), theirs).unwrap();
     let refused = crew.store.join_team(&crew.team, &member).unwrap_err();
-    assert_eq!(refused.kind, Kind::Refused, "{refused}");
+    assert_eq!(refused.kind, StoreErrorKind::Refused, "{refused}");
     assert_eq!(
         std::fs::read_to_string(crew.in_team("config.json")).unwrap(),
         theirs
@@ -203,7 +203,7 @@ fn a_line_without_an_id_can_be_acknowledged() {
     std::fs::write(crew.in_team("inbox/ada.jsonl"), "{\"content\":\"hi\"}\n").unwrap();
     let reader = Reader::Worker("ada".parse().unwrap());
     let empty = crew.store.acknowledge(&crew.team, &reader, "").unwrap_err();
-    assert_eq!(empty.kind, Kind::Refused);
+    assert_eq!(empty.kind, StoreErrorKind::Refused);
     let got = crew.store.receive(&crew.team, &reader, 10, false).unwrap();
     let name = got.messages[0].id().to_owned();
     assert_eq!(

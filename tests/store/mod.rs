@@ -23,13 +23,13 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use teamster_journal::EventActor;
 use teamster_store::{
-    Backend, ClaimRequest, Claimed, FileStore, Outgoing, Read, Reader, Recipient, Result, Store,
-    rebuild,
+    Backend, ClaimRequest, Claimed, FileStore, OutgoingMessage, ReadStore, Reader, Recipient,
+    Result, Store, rebuild,
 };
 use teamster_testkit::conformance::{StoreFixture, run_all};
 use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_testkit::{ManualClock, MemStore};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TaskId, TeamName};
@@ -165,7 +165,7 @@ impl FileTeam {
         assert_eq!(ids(told.iter().collect()), ids(list.iter().collect()));
         for (told, there) in told.iter().zip(&list) {
             assert!(
-                rebuild::same(told, there),
+                rebuild::is_same_task(told, there),
                 "the journal rebuilds\n{}\nbut the file says\n{}",
                 Value::Object(told.public()),
                 Value::Object(there.public())
@@ -186,8 +186,8 @@ pub fn claim_request(worker: &str, id: Option<&TaskId>) -> ClaimRequest {
     }
 }
 
-pub fn message(to: &str, content: &str) -> Outgoing {
-    Outgoing {
+pub fn message(to: &str, content: &str) -> OutgoingMessage {
+    OutgoingMessage {
         from: "lead".to_owned(),
         to: Recipient::Worker(to.to_owned()),
         kind: "message".to_owned(),
@@ -263,9 +263,9 @@ fn the_memory_store_conforms() {
         let judged = dead.clone();
         let store = MemStore::new(clock.clone(), alive, move |process| {
             if *process == judged {
-                Life::Gone
+                ProcessState::Gone
             } else {
-                Life::Alive
+                ProcessState::Alive
             }
         });
         let ghost = store.claiming_as(dead);

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use teamster_journal::EventActor;
-use teamster_store::{Kind, Read, Result, Store, StoreError};
+use teamster_store::{ReadStore, Result, Store, StoreError, StoreErrorKind};
 
 use super::{FileTeam, claim_request, id, make_pipe};
 
@@ -123,7 +123,7 @@ fn plant_each(
 
 fn refused(answer: &Result<()>) -> bool {
     let kind = answer.as_ref().map_err(|error| error.kind);
-    matches!(kind, Err(Kind::Refused))
+    matches!(kind, Err(StoreErrorKind::Refused))
 }
 
 /// Asserts that everything was refused, with a message that names the path and a hint.
@@ -146,7 +146,7 @@ fn in_place_of_a_task() {
         let next = crew.must_claim("ada");
         assert_eq!(next.task.id(), &id(2));
         let first = id(1);
-        let edit = teamster_types::transitions::Edit {
+        let edit = teamster_types::transitions::TaskEdit {
             subject: Some("x".to_owned()),
             ..Default::default()
         };
@@ -321,7 +321,7 @@ fn in_place_of_a_folder() {
             let wrong = answers.iter().filter(|answer| {
                 answer
                     .as_ref()
-                    .is_err_and(|error| error.kind != Kind::Refused)
+                    .is_err_and(|error| error.kind != StoreErrorKind::Refused)
             });
             assert_eq!(wrong.count(), 0, "{folder}: {trap:?}: {answers:?}");
             assert!(

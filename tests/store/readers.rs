@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use teamster_journal::EventActor;
-use teamster_store::{PlannedTask, Read, Store};
+use teamster_store::{PlannedTask, ReadStore, Store};
 use teamster_types::task::{NewTask, Task};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::{FileTeam, claim_request, id};
 
@@ -43,9 +43,9 @@ fn a_reader_never_sees_half_a_change_nor_half_a_file() {
                 after: after.to_vec(),
             };
             for round in 0..60_u64 {
-                let edit = Edit {
+                let edit = TaskEdit {
                     blocked_by: Some(vec![id(1 + round % 3)]),
-                    ..Edit::default()
+                    ..TaskEdit::default()
                 };
                 writer
                     .update_task(team, &EventActor::Lead, &id(4), &edit)

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use teamster_store::{Change, Read, Watch};
+use teamster_store::{Change, ReadStore, Watch};
 
 use super::FileTeam;
 

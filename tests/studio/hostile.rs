@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use teamster_store::{Outgoing, Recipient, Store};
+use teamster_store::{OutgoingMessage, Recipient, Store};
 
 use super::Studio;
 use crate::kit::{TestProject, living};
@@ -32,7 +32,7 @@ fn escapes_bidi_and_html_in_names_tasks_messages_and_logs_are_shown_as_text() {
     project.task(&hostile, &["--description", &hostile]);
     let store = project.store(Duration::ZERO);
     let team = "fix-auth".parse().unwrap();
-    let outgoing = Outgoing {
+    let outgoing = OutgoingMessage {
         from: "worker-1".to_owned(),
         to: Recipient::Lead,
         kind: "message".to_owned(),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use teamster_types::process::Life;
+use teamster_types::process::ProcessState;
 
 use super::{Crew, carriers, kill_9};
 
@@ -151,7 +151,7 @@ fn agent_of_a_lone_worker_is_ended_with_all_it_started_when_its_bridge_is_killed
     let killed = Instant::now();
     kill_9(&beat["pid"]);
     crew.until("nobody of it is left", || {
-        let is_gone = |id| machine.life(id) != Life::Alive;
+        let is_gone = |id| machine.process_state(id) != ProcessState::Alive;
         agents.iter().all(is_gone) && carriers("TEAMSTER_LAUNCH", launch).is_empty()
     });
     let took = killed.elapsed();

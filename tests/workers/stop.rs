@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use teamster_fs::layout::TEAM_LOCK;
-use teamster_fs::{Dir, Lock, Waited};
+use teamster_fs::{Dir, Lock, LockWait};
 use teamster_testkit::wait::wait_for;
 
 use super::limits::RUNAWAY;
@@ -99,8 +99,8 @@ fn shutdown_while_a_stranger_holds_the_lock_ends_everyone_and_says_what_is_left_
     let tasks = tasks.unwrap().unwrap();
     let lock = wait_for("the lock of the team", || {
         match Lock::wait(&tasks, TEAM_LOCK, Duration::ZERO, false).unwrap() {
-            Waited::Held(lock) => Some(lock),
-            Waited::TimedOut => None,
+            LockWait::Held(lock) => Some(lock),
+            LockWait::TimedOut => None,
         }
     });
     let start = Instant::now();

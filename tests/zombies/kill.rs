@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use teamster_store::{Read as _, Store as _};
+use teamster_store::{ReadStore as _, Store as _};
 use teamster_testkit::recorded;
 use teamster_testkit::wait::wait_until;
 use teamster_types::process::ProcessId;

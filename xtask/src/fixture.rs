@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use teamster_fs::{Sync, layout};
+use teamster_fs::{Durability, layout};
 use teamster_journal::{Event, EventActor};
-use teamster_store::{FileStore, PlannedTask, Read, Store};
+use teamster_store::{FileStore, PlannedTask, ReadStore, Store};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::task::NewTask;
 use teamster_types::team::{NewMember, NewTeam};
@@ -32,7 +32,7 @@ pub(crate) fn now() -> teamster_types::Time {
 
 /// Creates a team of this many workers in a project and returns its store.
 pub(crate) fn create_team(project: &TempProject, workers: usize) -> Result<FileStore> {
-    let store = project.store(Sync::Fast)?;
+    let store = project.store(Durability::Fast)?;
     create_team_in(&store, project, workers)?;
     Ok(store)
 }
@@ -205,7 +205,7 @@ impl<'a> WorkerTeam<'a> {
         create_repository(&project)?;
         Ok(Self {
             product,
-            store: project.store(Sync::Fast)?,
+            store: project.store(Durability::Fast)?,
             project,
             pids: Vec::new(),
             host: None,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_store::FileStore;
 use teamster_testkit::wait::poll;
 pub(crate) use workload::TEAM;
@@ -395,7 +395,7 @@ impl TempProject {
     }
 
     /// Opens the store of this project through the library.
-    pub(crate) fn store(&self, sync: Sync) -> Result<FileStore> {
+    pub(crate) fn store(&self, sync: Durability) -> Result<FileStore> {
         workload::open_store(&self.claude(), &self.folder(), sync)
     }
 }

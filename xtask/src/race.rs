@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use teamster_store::{FileStore, Read};
+use teamster_store::{FileStore, ReadStore};
 use teamster_types::task::{Status, Task};
 
 use crate::inject::in_parallel;

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use teamster_fs::{Dir, Sync, UserFile};
+use teamster_fs::{Dir, Durability, UserFile};
 
 use crate::detect;
 use crate::driver::{
@@ -131,7 +131,7 @@ fn home_with_tools(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option
         }
     }
     let bytes = settings.to_string().into_bytes();
-    folder.replace(SETTINGS, &bytes, Sync::Fast).ok()?;
+    folder.replace(SETTINGS, &bytes, Durability::Fast).ok()?;
     Some(home.path().to_owned())
 }
 

@@ -44,10 +44,10 @@ impl BridgeIdentity {
     /// Finds the bridge above this process; `None` when there is none. The result is cached.
     pub(crate) fn find() -> Option<&'static Self> {
         static FOUND: OnceLock<Option<BridgeIdentity>> = OnceLock::new();
-        FOUND.get_or_init(Self::look).as_ref()
+        FOUND.get_or_init(Self::detect).as_ref()
     }
 
-    fn look() -> Option<Self> {
+    fn detect() -> Option<Self> {
         // A bridge carries its own identity in its environment; its descendants are below it.
         let parent = processes::parent_of(std::process::id())?;
         let carried = processes::carried_by_outermost(parent, env_vars::BRIDGE)?;
@@ -72,9 +72,11 @@ impl Actor {
             })?),
         };
         match (bridge, named) {
-            (Some(bridge), Some(name)) if name != bridge.worker => {
-                Err(not_you(&bridge.worker, name.as_str(), env_vars::WORKER))
-            }
+            (Some(bridge), Some(name)) if name != bridge.worker => Err(acts_for_another(
+                &bridge.worker,
+                name.as_str(),
+                env_vars::WORKER,
+            )),
             (Some(bridge), _) => Ok(Self::Worker(bridge.worker.clone())),
             // A check, a leader or an orphaned process can claim to be any worker, so its variables are not trusted.
             (None, _) if is_launched() => Ok(Self::Program),
@@ -133,20 +135,20 @@ impl Actor {
                     ),
                 )
             }
-            Self::Program => Err(below_a_worker(what)),
+            Self::Program => Err(reserved_for_people(what)),
         }
     }
 
     /// Returns the worker to act for: the requested one, otherwise the caller itself.
     pub fn worker(&self, asked: Option<&str>, flag: &str) -> Result<WorkerName> {
         match (self, asked) {
-            (Self::Program, _) => Err(below_a_worker("acting for a worker")),
+            (Self::Program, _) => Err(reserved_for_people("acting for a worker")),
             (Self::Worker(me), None) => Ok(me.clone()),
             (Self::Worker(me), Some(asked)) if asked == me.as_str() => Ok(me.clone()),
             (Self::Worker(me), Some(asked)) => {
                 // An invalid name is reported as such to every caller.
                 let other: WorkerName = asked.parse()?;
-                Err(not_you(me, other.as_str(), flag))
+                Err(acts_for_another(me, other.as_str(), flag))
             }
             (Self::Person | Self::Page, Some(asked)) => Ok(asked.parse()?),
             (Self::Person | Self::Page, None) => Err(AppError::usage(format!("{flag} is missing"))
@@ -158,7 +160,7 @@ impl Actor {
     pub fn reader(&self, asked: Option<&str>) -> Result<Reader> {
         match (self, asked) {
             (Self::Person | Self::Page, Some(LEAD)) => Ok(Reader::Lead),
-            (Self::Worker(me), Some(LEAD)) => Err(not_you(me, LEAD, "--as")),
+            (Self::Worker(me), Some(LEAD)) => Err(acts_for_another(me, LEAD, "--as")),
             _ => Ok(Reader::Worker(self.worker(asked, "--as")?)),
         }
     }
@@ -168,7 +170,9 @@ impl Actor {
         match (self, asked) {
             (Self::Person | Self::Page, None) => Ok(if to_lead { USER } else { LEAD }.to_owned()),
             (Self::Person | Self::Page, Some(name @ (LEAD | USER))) => Ok(name.to_owned()),
-            (Self::Worker(me), Some(name @ (LEAD | USER))) => Err(not_you(me, name, "--from")),
+            (Self::Worker(me), Some(name @ (LEAD | USER))) => {
+                Err(acts_for_another(me, name, "--from"))
+            }
             _ => Ok(self.worker(asked, "--from")?.into()),
         }
     }
@@ -176,7 +180,7 @@ impl Actor {
 
 /// Returns the error for an action that is reserved for people, called by a descendant of a worker, a leader or a
 /// check.
-pub(crate) fn below_a_worker(what: &str) -> AppError {
+pub(crate) fn reserved_for_people(what: &str) -> AppError {
     AppError::refused(format!(
         "{what} is for people, and this runs below a worker"
     ))
@@ -193,7 +197,7 @@ fn is_launched() -> bool {
     })
 }
 
-fn not_you(me: &WorkerName, other: &str, flag: &str) -> AppError {
+fn acts_for_another(me: &WorkerName, other: &str, flag: &str) -> AppError {
     AppError::refused(format!("{me} is calling and cannot act as {other}"))
         .hint(format!("leave {flag} out"))
 }

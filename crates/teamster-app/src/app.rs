@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use teamster_fs::layout::Layout;
-use teamster_store::{Read, Store, TeamEntry};
+use teamster_store::{ReadStore, Store, TeamEntry};
 use teamster_types::TeamName;
 use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_view::model::{Sessions, TeamView, run_now};
 
-use crate::actor::{Actor, BridgeIdentity, below_a_worker};
+use crate::actor::{Actor, BridgeIdentity, reserved_for_people};
 use crate::config::Config;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
@@ -97,7 +97,7 @@ impl App {
     pub fn must_be_a_person(&self, what: &str) -> Result {
         self.actor.must_be_person(what)?;
         if teamster_fs::processes::is_below_carrier(std::process::id(), env_vars::LAUNCH) {
-            return Err(below_a_worker(what));
+            return Err(reserved_for_people(what));
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl App {
     }
 
     /// Returns the store, for reading only.
-    pub fn read(&self) -> Result<&dyn Read> {
+    pub fn read(&self) -> Result<&dyn ReadStore> {
         Ok(self.store()?)
     }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use teamster_isolate::git::{CommitId, Git, Repo, Tip, tips};
+use teamster_isolate::git::{BranchTip, CommitId, Git, Repo, tips};
 use teamster_journal::{EventKind, EventType};
 use teamster_types::redact::redact;
 use teamster_types::{TaskId, TeamName};
@@ -109,7 +109,7 @@ pub fn changes(app: &App, team: &TeamName) -> Result<Changes> {
     };
     let mut branches = Vec::new();
     for (tip, base) in all_tips(app, team, &repo)? {
-        let files = counted(&repo, &base, &tip.commit)?;
+        let files = changed_files(&repo, &base, &tip.commit)?;
         branches.push(Branch {
             name: tip.name,
             branch: tip.branch,
@@ -143,11 +143,11 @@ pub fn of_task(app: &App, team: &TeamName, work: &TaskWork, path: Option<&str>) 
     let repo = repo(app, team)?;
     let id = &work.task;
     let commit = match &work.commit {
-        Some(commit) => known(&repo, commit)?,
+        Some(commit) => known_commit(&repo, commit)?,
         None => repo.pinned(team, id)?,
     };
     if let Some(commit) = commit {
-        let base = began_at(app, team, &repo, work, &commit)?;
+        let base = task_base(app, team, &repo, work, &commit)?;
         return between(&repo, format!("task-{id}"), &base, &commit, path);
     }
     if let Some(commit) = &work.commit {
@@ -157,7 +157,7 @@ pub fn of_task(app: &App, team: &TeamName, work: &TaskWork, path: Option<&str>) 
     if let Some(worker) = &work.at_work
         && let Some((tip, base)) = tip_of(app, team, &repo, worker)?
     {
-        let base = began_with_others(team, &repo, &tip.commit)?.unwrap_or(base);
+        let base = fork_from_merged(team, &repo, &tip.commit)?.unwrap_or(base);
         return between(&repo, tip.name, &base, &tip.commit, path);
     }
     let attempts = repo.attempts(team, id)?;
@@ -165,17 +165,22 @@ pub fn of_task(app: &App, team: &TeamName, work: &TaskWork, path: Option<&str>) 
         let message = format!("task {id} has no commit yet");
         return Err(AppError::not_found(message));
     };
-    let base = began_at(app, team, &repo, work, &commit)?;
+    let base = task_base(app, team, &repo, work, &commit)?;
     between(&repo, name, &base, &commit, path)
 }
 
-fn tip_of(app: &App, team: &TeamName, repo: &Repo, name: &str) -> Result<Option<(Tip, CommitId)>> {
+fn tip_of(
+    app: &App,
+    team: &TeamName,
+    repo: &Repo,
+    name: &str,
+) -> Result<Option<(BranchTip, CommitId)>> {
     let tips = all_tips(app, team, repo)?;
     Ok(tips.into_iter().find(|(tip, _)| tip.name == name))
 }
 
 /// Returns the tips of a team's branches, each with the commit that it is compared with.
-fn all_tips(app: &App, team: &TeamName, repo: &Repo) -> Result<Vec<(Tip, CommitId)>> {
+fn all_tips(app: &App, team: &TeamName, repo: &Repo) -> Result<Vec<(BranchTip, CommitId)>> {
     let mut all = Vec::new();
     all.extend(at_gate(app, team, repo)?);
     for tip in tips(repo, team)? {
@@ -187,7 +192,7 @@ fn all_tips(app: &App, team: &TeamName, repo: &Repo) -> Result<Vec<(Tip, CommitI
 
 /// Returns the commit that a person was last asked about, even if the branches have moved on. A finished run has
 /// removed them, but the commit remains.
-fn at_gate(app: &App, team: &TeamName, repo: &Repo) -> Result<Option<(Tip, CommitId)>> {
+fn at_gate(app: &App, team: &TeamName, repo: &Repo) -> Result<Option<(BranchTip, CommitId)>> {
     let kind = EventType::ApprovalRequested.name();
     let asked = app.read()?.last_of(team, &[kind])?;
     let Some(EventKind::ApprovalRequested(asked)) = asked.map(|event| event.payload()) else {
@@ -196,11 +201,13 @@ fn at_gate(app: &App, team: &TeamName, repo: &Repo) -> Result<Option<(Tip, Commi
     let Some(base) = asked.base else {
         return Ok(None);
     };
-    let (Some(commit), Some(from)) = (known(repo, &asked.commit)?, known(repo, &base.commit)?)
-    else {
+    let (Some(commit), Some(from)) = (
+        known_commit(repo, &asked.commit)?,
+        known_commit(repo, &base.commit)?,
+    ) else {
         return Ok(None);
     };
-    let tip = Tip {
+    let tip = BranchTip {
         name: AT_GATE.to_owned(),
         branch: base.branch.unwrap_or_default(),
         commit,
@@ -209,7 +216,7 @@ fn at_gate(app: &App, team: &TeamName, repo: &Repo) -> Result<Option<(Tip, Commi
 }
 
 /// Returns the commit with this id, if the repository has it. Any other kind of name in a record is ignored.
-fn known(repo: &Repo, id: &str) -> Result<Option<CommitId>> {
+fn known_commit(repo: &Repo, id: &str) -> Result<Option<CommitId>> {
     match id.parse::<CommitId>() {
         Ok(id) => repo.resolve(id.as_str()).map_err(AppError::from),
         Err(error) => {
@@ -233,7 +240,7 @@ fn between(
         name,
         commit: commit.as_str().to_owned(),
         base: base.as_str().to_owned(),
-        files: counted(repo, base, commit)?,
+        files: changed_files(repo, base, commit)?,
         text,
         cut,
     })
@@ -258,8 +265,8 @@ fn shortened(bytes: &[u8]) -> (String, bool) {
     (text, true)
 }
 
-fn counted(repo: &Repo, base: &CommitId, commit: &CommitId) -> Result<Vec<ChangedFile>> {
-    let files = repo.counted(base, commit)?;
+fn changed_files(repo: &Repo, base: &CommitId, commit: &CommitId) -> Result<Vec<ChangedFile>> {
+    let files = repo.line_counts(base, commit)?;
     Ok(files
         .into_iter()
         .map(|file| ChangedFile {
@@ -272,7 +279,7 @@ fn counted(repo: &Repo, base: &CommitId, commit: &CommitId) -> Result<Vec<Change
 
 /// Returns the commit where the work of a task began. Earlier work of others is not part of it, even if the agent
 /// merged that work itself.
-fn began_at(
+fn task_base(
     app: &App,
     team: &TeamName,
     repo: &Repo,
@@ -280,22 +287,22 @@ fn began_at(
     commit: &CommitId,
 ) -> Result<CommitId> {
     if let Some(merge) = &work.merge
-        && let Some(merge) = known(repo, merge)?
+        && let Some(merge) = known_commit(repo, merge)?
         && let Some(before) = repo.resolve(&format!("{merge}^1"))?
         && let Some(fork) = repo.fork_point(&before, commit)?
         && fork != *commit
     {
         return Ok(fork);
     }
-    if let Some(fork) = began_with_others(team, repo, commit)? {
+    if let Some(fork) = fork_from_merged(team, repo, commit)? {
         return Ok(fork);
     }
     if let Some(base) = &work.base
-        && let Some(base) = known(repo, base)?
+        && let Some(base) = known_commit(repo, base)?
     {
         return Ok(base);
     }
-    let tip = Tip {
+    let tip = BranchTip {
         name: String::new(),
         branch: String::new(),
         commit: commit.clone(),
@@ -311,7 +318,7 @@ fn began_at(
 
 /// Returns where a commit branched off the team's merged work; `None` when there is none, or when the commit is part of
 /// it.
-fn began_with_others(team: &TeamName, repo: &Repo, commit: &CommitId) -> Result<Option<CommitId>> {
+fn fork_from_merged(team: &TeamName, repo: &Repo, commit: &CommitId) -> Result<Option<CommitId>> {
     let merged = tips(repo, team)?;
     let Some(merged) = merged.into_iter().find(|tip| tip.name == INTEGRATION) else {
         return Ok(None);
@@ -321,14 +328,14 @@ fn began_with_others(team: &TeamName, repo: &Repo, commit: &CommitId) -> Result<
 }
 
 /// Returns what a branch is compared with: the point where it left the base of the team.
-fn base_of(app: &App, team: &TeamName, repo: &Repo, tip: &Tip) -> Result<CommitId> {
+fn base_of(app: &App, team: &TeamName, repo: &Repo, tip: &BranchTip) -> Result<CommitId> {
     let config = app.read()?.team(team)?;
     let ours = config.as_object().get("teamster");
     let of_run = |ours: &Value| ours.get("run")?.get("base")?.get("commit").cloned();
     let recorded = ours.and_then(|ours| ours.get("base").cloned().or_else(|| of_run(ours)));
     let recorded = recorded.as_ref().and_then(|base| base.as_str());
     let named = match recorded {
-        Some(id) => known(repo, id)?,
+        Some(id) => known_commit(repo, id)?,
         None => None,
     };
     let base = match named {

@@ -7,7 +7,7 @@ use teamster_gc::GcError;
 use teamster_isolate::git::{GitError, GitProblem};
 use teamster_journal::payload::NoQuestionId;
 use teamster_party::PartyError;
-use teamster_store::{Kind, StoreError};
+use teamster_store::{StoreError, StoreErrorKind};
 use teamster_types::NameError;
 use teamster_workers::tools::{FailureKind, ToolFailure};
 use teamster_workers::workplace::NotTrusted;
@@ -119,11 +119,11 @@ impl AppError {
 impl From<StoreError> for AppError {
     fn from(error: StoreError) -> Self {
         let kind = match error.kind {
-            Kind::NotFound => ErrorKind::NotFound,
-            Kind::Conflict => ErrorKind::Conflict,
-            Kind::Refused => ErrorKind::Refused,
-            Kind::Unreachable => ErrorKind::Unreachable,
-            Kind::Failed => ErrorKind::Failed,
+            StoreErrorKind::NotFound => ErrorKind::NotFound,
+            StoreErrorKind::Conflict => ErrorKind::Conflict,
+            StoreErrorKind::Refused => ErrorKind::Refused,
+            StoreErrorKind::Unreachable => ErrorKind::Unreachable,
+            StoreErrorKind::Failed => ErrorKind::Failed,
         };
         let fallback = match kind {
             _ if error.busy => "another process is using it; try again in a moment",

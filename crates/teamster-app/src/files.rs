@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use teamster_fs::{Dir, OrTrace as _, Sync};
+use teamster_fs::{Dir, Durability, OrTrace as _};
 
 use crate::app::recordable;
 use crate::error::{AppError, ErrorKind, Result};
@@ -56,7 +56,7 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result {
     let dir = Dir::open_root(&real.map_err(|_| missing())?)?.ok_or_else(missing)?;
     let (pid, nonce) = (std::process::id(), teamster_fs::random_hex());
     let temp = format!(".{name}.{pid}.{nonce}.tmp");
-    dir.create_new(&temp, bytes, Sync::Durable)?;
+    dir.create_new(&temp, bytes, Durability::Durable)?;
     let named = dir.rename_new(&temp, &dir, name);
     if !matches!(named, Ok(true)) {
         dir.remove(&temp).or_trace("remove a file that got no name");

@@ -15,7 +15,7 @@ use teamster_types::TeamName;
 use crate::app::App;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::runs;
-use crate::trust::Unknown;
+use crate::trust::UntrustedPolicy;
 
 /// How long a running host may take to validate an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,12 +34,12 @@ pub enum DecisionOutcome {
         reply: GateReply,
     },
     /// The host of the run has validated it.
-    Judged(Judged),
+    Applied(AppliedDecision),
 }
 
 /// A decision that the host of a run has carried out, or is carrying out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged {
+pub struct AppliedDecision {
     /// The commit that was decided about.
     pub commit: Option<String>,
     /// The decision, as text: `approved`, `rejected` or `to be revised`.
@@ -76,7 +76,7 @@ pub fn decide(
     refuse_rollback_in_place(&spec, &answer)?;
     must_be_open(team, &state, &gate, &answer)?;
     if let GateAnswer::Revise { .. } = &answer {
-        runs::require_trust(app, team, &spec, Unknown::Ask)?;
+        runs::require_trust(app, team, &spec, UntrustedPolicy::Ask)?;
     }
     if let Some(lock) = runs::lock(app, team)? {
         // The lock excludes other decisions from now on, but not those made before it was taken.
@@ -99,9 +99,9 @@ pub fn decide(
     }
     // The run has a host, which receives the answer.
     if state.decision.is_none() {
-        tell(app, team, &gate, &answer)?;
+        record_answer(app, team, &gate, &answer)?;
     }
-    wait(app, team, state, seen, &answer).map(DecisionOutcome::Judged)
+    wait(app, team, state, seen, &answer).map(DecisionOutcome::Applied)
 }
 
 /// Submits a decision to the run without waiting for the result, and returns its position in the journal. `seen` is the
@@ -112,15 +112,15 @@ pub fn submit(app: &App, team: &TeamName, seen: (&str, &str), answer: &GateAnswe
     let (mut state, seen_up_to) = runs::state_of(app.read()?, team)?;
     let gate = present_gate(team, &state)?;
     if (gate.id.as_str(), gate.commit.as_str()) != seen || state.decision.is_some() {
-        return Err(not_what_was_seen());
+        return Err(gate_has_changed());
     }
     let spec = runs::spec_of(app, team)?;
     refuse_rollback_in_place(&spec, answer)?;
     if let GateAnswer::Revise { .. } = answer {
-        runs::require_trust(app, team, &spec, Unknown::Refuse)?;
+        runs::require_trust(app, team, &spec, UntrustedPolicy::Refuse)?;
     }
     must_be_first(&state, &gate, answer)?;
-    let place = tell(app, team, &gate, answer)?;
+    let place = record_answer(app, team, &gate, answer)?;
     // Of two concurrent answers the host accepts the first in the journal; the other caller must not be told that its
     // answer was accepted.
     for event in app.read()?.events(team, seen_up_to + 1, PAGE)?.events {
@@ -138,12 +138,12 @@ pub fn submit(app: &App, team: &TeamName, seen: (&str, &str), answer: &GateAnswe
 /// Checks that the run still waits at the gate that was shown, and that it has no different answer.
 fn must_be_open(team: &TeamName, state: &RunState, seen: &Gate, answered: &GateAnswer) -> Result {
     if present_gate(team, state)?.id != seen.id {
-        return Err(not_what_was_seen());
+        return Err(gate_has_changed());
     }
     must_be_first(state, seen, answered)
 }
 
-fn not_what_was_seen() -> AppError {
+fn gate_has_changed() -> AppError {
     AppError::new(
         ErrorKind::Conflict,
         "the work at the gate has changed since you looked",
@@ -156,12 +156,12 @@ fn must_be_first(state: &RunState, gate: &Gate, answered: &GateAnswer) -> Result
     let given = state.decision.iter().chain(&state.answers);
     let mut given = given.filter(|given| given.gate == gate.id && given.commit == gate.commit);
     match given.next() {
-        Some(first) if first.answer != *answered => Err(was_slower(&first.answer)),
+        Some(first) if first.answer != *answered => Err(already_answered(&first.answer)),
         _ => Ok(()),
     }
 }
 
-fn was_slower(first: &GateAnswer) -> AppError {
+fn already_answered(first: &GateAnswer) -> AppError {
     let how = match first {
         GateAnswer::Reject { rollback: true, .. } => ", with its work rolled back",
         _ => "",
@@ -228,7 +228,7 @@ pub(crate) fn check_commit(app: &App, commit: &str, named: Option<&str>) -> Resu
     }
 }
 
-fn tell(app: &App, team: &TeamName, gate: &Gate, answered: &GateAnswer) -> Result<u64> {
+fn record_answer(app: &App, team: &TeamName, gate: &Gate, answered: &GateAnswer) -> Result<u64> {
     let via = app.actor.via();
     let answer = GateDecided::new(&gate.id, &gate.commit, via, None, answered);
     let event = NewEvent::new(EventActor::Person, EventKind::ApprovalAnswered(answer));
@@ -242,7 +242,7 @@ fn wait(
     mut state: RunState,
     mut seen: u64,
     mine: &GateAnswer,
-) -> Result<Judged> {
+) -> Result<AppliedDecision> {
     let start = Instant::now();
     let word = word(mine);
     let commit = state.gate.as_ref().map(|gate| gate.commit.clone());
@@ -260,12 +260,12 @@ fn wait(
                 _ => (false, None, String::new()),
             };
             if is_over && !is_decided {
-                return Err(not_what_was_seen());
+                return Err(gate_has_changed());
             }
             state.apply(&event);
             if let Some(decision) = state.decision.as_ref().filter(|_| !is_decided) {
                 if decision.answer != *mine {
-                    return Err(was_slower(&decision.answer));
+                    return Err(already_answered(&decision.answer));
                 }
                 is_decided = true;
             }
@@ -281,7 +281,7 @@ fn wait(
                     "team {team} asks again; `teamster status` shows where it is"
                 )));
             }
-            return Ok(Judged {
+            return Ok(AppliedDecision {
                 commit,
                 word,
                 outcome,

@@ -47,7 +47,6 @@ pub mod questions;
 pub mod runs;
 pub mod session_gate;
 pub mod stores;
-pub mod text;
 pub mod tool_server;
 pub mod trace_log;
 pub mod trust;

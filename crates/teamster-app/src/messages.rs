@@ -1,6 +1,6 @@
 //! Sending messages.
 
-use teamster_store::{Outgoing, Recipient};
+use teamster_store::{OutgoingMessage, Recipient};
 use teamster_types::TeamName;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
@@ -35,11 +35,11 @@ pub fn send(
 }
 
 /// Creates a plain message.
-fn outgoing(from: String, to: Recipient, content: String) -> Result<Outgoing> {
+fn outgoing(from: String, to: Recipient, content: String) -> Result<OutgoingMessage> {
     if content.is_empty() {
         return Err(AppError::refused("the message is empty").hint("say something"));
     }
-    Ok(Outgoing {
+    Ok(OutgoingMessage {
         from,
         to,
         kind: "message".to_owned(),

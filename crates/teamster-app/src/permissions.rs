@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use teamster_journal::payload::MessageSent;
 use teamster_journal::{EventKind, EventType, PermissionRequest};
-use teamster_store::{Outgoing, Recipient};
+use teamster_store::{OutgoingMessage, Recipient};
 use teamster_types::json::Object;
 use teamster_types::message::REQUEST_POSITION;
 use teamster_types::text::shown_line;
@@ -74,7 +74,7 @@ pub fn answer(
     extra.insert("allow".into(), json!(decision.allow));
     let sent = app.store()?.send(
         team,
-        &Outgoing {
+        &OutgoingMessage {
             from: app.actor.name().to_owned(),
             to: Recipient::Worker(worker.to_string()),
             kind: ANSWER.to_owned(),

@@ -114,7 +114,7 @@ fn answer_of(input: PlanInput, spec: &RunSpec) -> Result<PlanAnswer> {
     Ok(match input {
         PlanInput::Accept => PlanAnswer::Accept,
         PlanInput::Reject(why) => PlanAnswer::Reject {
-            why: not_too_long(why)?,
+            why: check_length(why)?,
         },
         PlanInput::Revise(words) if words.trim().is_empty() => {
             return Err(AppError::usage(
@@ -128,7 +128,7 @@ fn answer_of(input: PlanInput, spec: &RunSpec) -> Result<PlanAnswer> {
             .hint("edit it yourself: `teamster plan edit`"));
         }
         PlanInput::Revise(words) => PlanAnswer::Revise {
-            words: not_too_long(words)?,
+            words: check_length(words)?,
         },
         PlanInput::Edit(text) => {
             // The name has no extension, so the format is detected from the text.
@@ -143,7 +143,7 @@ fn answer_of(input: PlanInput, spec: &RunSpec) -> Result<PlanAnswer> {
     })
 }
 
-fn not_too_long(text: String) -> Result<String> {
+fn check_length(text: String) -> Result<String> {
     let length = text.chars().count();
     if length > LONGEST {
         return Err(AppError::refused(format!(

@@ -9,7 +9,7 @@ use teamster_fs::layout::{Layout, PROJECT_SETTINGS, TEAMS};
 use teamster_fs::{Dir, FileKind, FsError};
 use teamster_run::preset::{Agents, Preset, builtin};
 
-use crate::config::{Config, seen_from};
+use crate::config::{Config, resolve_script};
 use crate::error::{AppError, Result};
 use crate::prompts::PromptFiles;
 
@@ -203,7 +203,7 @@ impl Presets {
             let leader =
                 leader.flat_map(|one| Some(&mut one.agent).into_iter().chain(&mut one.provider));
             for word in agents.chain(leader) {
-                *word = seen_from(base, word);
+                *word = resolve_script(base, word);
             }
         }
         self.files.push(PresetFile {

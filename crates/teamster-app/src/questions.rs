@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use teamster_journal::payload::{ProposedTask, QuestionAnswered, QuestionId, QuestionKind};
 use teamster_journal::{EventActor, EventKind, NewEvent, Question, QuestionStatus};
-use teamster_store::{AcceptedProposal, Kind, PlannedTask, StoreError, TeamChanges};
+use teamster_store::{AcceptedProposal, PlannedTask, StoreError, StoreErrorKind, TeamChanges};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::text::shown_line;
 use teamster_types::{TaskId, TeamName};
@@ -138,12 +138,17 @@ fn change(
     changes: &TeamChanges,
 ) -> Result<Vec<Task>> {
     let made = app.store()?.apply(team, &app.actor.recorded_as(), changes);
-    made.or_else(|error| Err(late(app, team, question.id, error)?))
+    made.or_else(|error| Err(explain_refusal(app, team, question.id, error)?))
 }
 
 /// Returns the state of a question if that is why the store refused an answer; otherwise the error of the store.
-fn late(app: &App, team: &TeamName, id: QuestionId, error: StoreError) -> Result<AppError> {
-    if error.busy || error.kind != Kind::Conflict {
+fn explain_refusal(
+    app: &App,
+    team: &TeamName,
+    id: QuestionId,
+    error: StoreError,
+) -> Result<AppError> {
+    if error.busy || error.kind != StoreErrorKind::Conflict {
         return Ok(error.into());
     }
     Ok(match fate(app, team, id)? {
@@ -223,7 +228,12 @@ fn unblock(app: &App, team: &TeamName, answered: &AnsweredQuestion) -> Result<bo
         .unblock(team, &app.actor.recorded_as(), task, &answered.answer);
     match unblocked {
         Ok(_) => Ok(true),
-        Err(error) if matches!(error.kind, Kind::Conflict | Kind::NotFound) && !error.busy => {
+        Err(error)
+            if matches!(
+                error.kind,
+                StoreErrorKind::Conflict | StoreErrorKind::NotFound
+            ) && !error.busy =>
+        {
             tracing::debug!("task {task} does not wait for the answer: {error}");
             // Another answer came first, or the question was asked without blocking the task.
             match fate(app, team, question.id)? {

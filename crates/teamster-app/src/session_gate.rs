@@ -3,7 +3,9 @@
 use teamster_fs::Dir;
 use teamster_isolate::git::{Git, Repo};
 use teamster_journal::payload::GateAnswer;
-use teamster_party::{ApprovalDecision, NewApproval, Party, PartySession, TakenStep, Via};
+use teamster_party::{
+    ApprovalDecision, DecisionChannel, NewApproval, Party, PartySession, TakenStep,
+};
 use teamster_store::{Clock as _, SystemClock};
 use teamster_types::TeamName;
 
@@ -15,7 +17,7 @@ use crate::runs;
 
 /// A decision about a session, and the transitions that it caused.
 #[derive(Debug)]
-pub struct SessionDecided {
+pub struct SessionDecision {
     /// The session afterwards.
     pub session: PartySession,
     /// The commit that was decided about; empty without a repository.
@@ -31,7 +33,7 @@ pub fn decide(
     team: Option<&str>,
     commit: Option<&str>,
     answer: &GateAnswer,
-) -> Result<Option<SessionDecided>> {
+) -> Result<Option<SessionDecision>> {
     app.must_be_a_person("deciding at the gate")?;
     let Some((party, session)) = waiting(app, team)? else {
         return Ok(None);
@@ -49,7 +51,7 @@ pub fn decide(
             .transition("ROLLED_BACK", text, SystemClock.now())?
             .session;
     }
-    Ok(Some(SessionDecided {
+    Ok(Some(SessionDecision {
         session,
         commit: head,
         word: gate::word(answer),
@@ -65,7 +67,7 @@ pub fn transition(app: &App, party: &Party, to: &str, reason: &str) -> Result<Ta
     app.must_be_a_person("deciding at the gate")?;
     let session = party.must_session()?;
     if let Ok(team) = session.team.parse()
-        && let Some(commit) = asks(app, &team)?
+        && let Some(commit) = open_gate_commit(app, &team)?
     {
         return Err(AppError::new(
             ErrorKind::Conflict,
@@ -91,8 +93,8 @@ fn step(
     let now = SystemClock.now();
     let stepped = party.transition(decision.phase(), reason, now)?;
     let via = match app.actor.via() {
-        "studio" => Via::Studio,
-        _ => Via::Terminal,
+        "studio" => DecisionChannel::Studio,
+        _ => DecisionChannel::Terminal,
     };
     party.record_approval(
         &NewApproval {
@@ -126,7 +128,7 @@ fn waiting(app: &App, named: Option<&str>) -> Result<Option<(Party, PartySession
     let meant = app.team(named).ok();
     let of_session = session.team.parse().ok();
     for team in meant.iter().chain(&of_session) {
-        if asks(app, team)?.is_some() {
+        if open_gate_commit(app, team)?.is_some() {
             return Ok(None);
         }
     }
@@ -134,7 +136,7 @@ fn waiting(app: &App, named: Option<&str>) -> Result<Option<(Party, PartySession
 }
 
 /// Returns the commit that a run of a team waits for a decision about; `None` when there is none.
-fn asks(app: &App, team: &TeamName) -> Result<Option<String>> {
+fn open_gate_commit(app: &App, team: &TeamName) -> Result<Option<String>> {
     if app.read()?.team(team).is_err() {
         return Ok(None);
     }

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use teamster_fs::{FileSnapshot, Owner, UserFile};
+use teamster_fs::{FileOwner, FileSnapshot, UserFile};
 use teamster_postgres::{PgSettings, PgStore, StoreStatus, StoreUrl};
-use teamster_store::{FileStore, Settings, Store, SystemClock, TeamExport};
+use teamster_store::{FileStore, FileStoreSettings, Store, SystemClock, TeamExport};
 use teamster_types::progress::Progress;
 use teamster_types::{TaskId, TeamName};
 
 use crate::app::App;
-use crate::config::{SettingSource, StoreText};
+use crate::config::{SecretUrl, SettingSource};
 use crate::error::{AppError, ErrorKind, Result};
 
 /// The hint that describes how to select a store.
@@ -25,7 +25,7 @@ const WAYS: &str = "put it into the variable TEAMSTER_STORE, or into a file that
 
 /// Where a store is.
 #[derive(Clone, Debug)]
-enum StorePlace {
+enum StoreLocation {
     Files(PathBuf),
     Database(Box<StoreUrl>),
 }
@@ -33,7 +33,7 @@ enum StorePlace {
 /// The selected store, and the source of the selection.
 #[derive(Clone, Debug)]
 pub struct ChosenStore {
-    place: StorePlace,
+    place: StoreLocation,
     source: String,
 }
 
@@ -41,24 +41,24 @@ impl ChosenStore {
     /// Returns its address, without a password.
     pub fn address(&self) -> String {
         match &self.place {
-            StorePlace::Files(folder) => folder.display().to_string(),
-            StorePlace::Database(url) => url.to_string(),
+            StoreLocation::Files(folder) => folder.display().to_string(),
+            StoreLocation::Database(url) => url.to_string(),
         }
     }
 
     /// Returns the name of its kind.
     pub const fn kind(&self) -> &'static str {
         match self.place {
-            StorePlace::Files(_) => StoreText::FILES,
-            StorePlace::Database(_) => "postgres",
+            StoreLocation::Files(_) => SecretUrl::FILES,
+            StoreLocation::Database(_) => "postgres",
         }
     }
 
     /// Returns the address of the database, without a password; `None` for files.
     pub fn database(&self) -> Option<String> {
         match &self.place {
-            StorePlace::Files(_) => None,
-            StorePlace::Database(url) => Some(url.to_string()),
+            StoreLocation::Files(_) => None,
+            StoreLocation::Database(url) => Some(url.to_string()),
         }
     }
 
@@ -74,7 +74,11 @@ impl ChosenStore {
 
     /// Opens it for a worker, with the settings of its project. While a database is unreachable, the worker waits up to the
     /// lease of its task: until then it owns the task, and none of its reports may be lost.
-    pub(crate) fn open_for_worker(&self, app: &App, settings: Settings) -> Result<Arc<dyn Store>> {
+    pub(crate) fn open_for_worker(
+        &self,
+        app: &App,
+        settings: FileStoreSettings,
+    ) -> Result<Arc<dyn Store>> {
         let worker = PgSettings {
             patience: settings.lease,
             polls: true,
@@ -86,11 +90,11 @@ impl ChosenStore {
     fn open_with(
         &self,
         app: &App,
-        settings: Settings,
+        settings: FileStoreSettings,
         database: PgSettings,
     ) -> Result<Arc<dyn Store>> {
         Ok(match &self.place {
-            StorePlace::Files(_) => {
+            StoreLocation::Files(_) => {
                 app.check_home()?;
                 Arc::new(FileStore::open(
                     &app.layout,
@@ -98,7 +102,7 @@ impl ChosenStore {
                     settings,
                 )?)
             }
-            StorePlace::Database(url) => {
+            StoreLocation::Database(url) => {
                 let settings = PgSettings {
                     lease: settings.lease,
                     reservations: settings.reservations,
@@ -110,8 +114,8 @@ impl ChosenStore {
     }
 
     /// Initialises the store. Any number of machines may do so concurrently.
-    pub fn init(&self) -> Result<MadeStore> {
-        let StorePlace::Database(url) = &self.place else {
+    pub fn init(&self) -> Result<InitializedStore> {
+        let StoreLocation::Database(url) = &self.place else {
             return Err(AppError::new(
                 ErrorKind::Nothing,
                 "teams are kept in files, which need no preparation",
@@ -122,29 +126,25 @@ impl ChosenStore {
         };
         let made = teamster_postgres::init(url)?;
         let version = teamster_postgres::schema_needed();
-        Ok(MadeStore { made, version })
+        Ok(InitializedStore { made, version })
     }
 
     /// Grants a role of the server access to a team.
-    pub fn let_work(&self, app: &App, role: &str, team: &TeamName) -> Result {
+    pub fn grant_access(&self, app: &App, role: &str, team: &TeamName) -> Result {
         app.must_be_a_person("giving a role rights")?;
-        Ok(teamster_postgres::let_work(self.url()?, role, team)?)
+        Ok(teamster_postgres::grant_access(self.url()?, role, team)?)
     }
 
     /// Revokes a role's access, and returns whether it had it.
-    pub fn let_work_no_more(&self, app: &App, role: &str, team: &TeamName) -> Result<bool> {
+    pub fn revoke_access(&self, app: &App, role: &str, team: &TeamName) -> Result<bool> {
         app.must_be_a_person("taking rights from a role")?;
-        Ok(teamster_postgres::let_work_no_more(
-            self.url()?,
-            role,
-            team,
-        )?)
+        Ok(teamster_postgres::revoke_access(self.url()?, role, team)?)
     }
 
     fn url(&self) -> Result<&StoreUrl> {
         match &self.place {
-            StorePlace::Database(url) => Ok(url),
-            StorePlace::Files(_) => Err(AppError::new(
+            StoreLocation::Database(url) => Ok(url),
+            StoreLocation::Files(_) => Err(AppError::new(
                 ErrorKind::Nothing,
                 "teams are kept in files, which belong to one user and have no roles",
             )
@@ -155,15 +155,15 @@ impl ChosenStore {
     /// Returns the status of the server, if there is one.
     fn server(&self) -> Result<Option<StoreStatus>> {
         match &self.place {
-            StorePlace::Files(_) => Ok(None),
-            StorePlace::Database(url) => Ok(Some(teamster_postgres::status(url)?)),
+            StoreLocation::Files(_) => Ok(None),
+            StoreLocation::Database(url) => Ok(Some(teamster_postgres::status(url)?)),
         }
     }
 }
 
 /// The result of initialising a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MadeStore {
+pub struct InitializedStore {
     /// The numbers of the migrations that were applied now.
     pub made: Vec<usize>,
     /// The current schema version of the store.
@@ -175,7 +175,7 @@ impl App {
     pub fn choose_store(&self) -> Result<ChosenStore> {
         if let Some(text) = Self::named_store() {
             let place = self.place(text)?;
-            if matches!(&place, StorePlace::Database(url) if url.has_password()) {
+            if matches!(&place, StoreLocation::Database(url) if url.has_password()) {
                 return Err(AppError::usage(
                     "a password on the command line can be read by every user of this machine",
                 )
@@ -196,7 +196,7 @@ impl App {
             .hint("keep one of them")),
             (Some(text), None) => {
                 let place = self.place(text.reveal())?;
-                if matches!(&place, StorePlace::Database(url) if url.has_password()) {
+                if matches!(&place, StoreLocation::Database(url) if url.has_password()) {
                     let settings = &self.layout.user_config;
                     let read = read_own(settings)?;
                     refuse_shared(settings, read.as_ref())?;
@@ -213,8 +213,8 @@ impl App {
     pub fn store_address(&self) -> Result<Option<OsString>> {
         let chosen = self.choose_store()?;
         Ok(match &chosen.place {
-            StorePlace::Files(_) => None,
-            StorePlace::Database(_) => match (Self::named_store(), &self.config.store_url) {
+            StoreLocation::Files(_) => None,
+            StoreLocation::Database(_) => match (Self::named_store(), &self.config.store_url) {
                 (Some(named), _) => Some(named.into()),
                 (None, url) if matches!(url.source, SettingSource::Variable(_)) => {
                     url.value.as_ref().map(|text| text.reveal().into())
@@ -224,15 +224,15 @@ impl App {
         })
     }
 
-    fn files(&self) -> StorePlace {
-        StorePlace::Files(self.layout.claude.clone())
+    fn files(&self) -> StoreLocation {
+        StoreLocation::Files(self.layout.claude.clone())
     }
 
-    fn place(&self, text: &str) -> Result<StorePlace> {
-        if text.trim() == StoreText::FILES {
+    fn place(&self, text: &str) -> Result<StoreLocation> {
+        if text.trim() == SecretUrl::FILES {
             return Ok(self.files());
         }
-        Ok(StorePlace::Database(Box::new(StoreUrl::parse(
+        Ok(StoreLocation::Database(Box::new(StoreUrl::parse(
             text.trim(),
         )?)))
     }
@@ -260,7 +260,7 @@ impl App {
     }
 }
 
-fn chosen(place: StorePlace, source: &str) -> ChosenStore {
+fn chosen(place: StoreLocation, source: &str) -> ChosenStore {
     ChosenStore {
         place,
         source: source.to_owned(),
@@ -278,7 +278,7 @@ fn read_own(path: &Path) -> Result<Option<FileSnapshot>> {
 fn refuse_shared(path: &Path, file: Option<&FileSnapshot>) -> Result {
     let shown = path.display();
     match file {
-        Some(file) if matches!(file.owner, Owner::Other(_)) => Err(AppError::refused(format!(
+        Some(file) if matches!(file.owner, FileOwner::Other(_)) => Err(AppError::refused(format!(
             "{shown} names the store, but belongs to another user"
         ))
         .hint("change its owner, or name the store with TEAMSTER_STORE")),
@@ -325,7 +325,7 @@ pub struct TeamCounts {
 }
 
 /// Inspects a store: the server, and its teams. Problems that prevent its use are in the report.
-pub fn look(app: &App, store: &ChosenStore) -> StoreReport {
+pub fn inspect(app: &App, store: &ChosenStore) -> StoreReport {
     let mut report = StoreReport {
         server: None,
         teams: Vec::new(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use teamster_claude::install::{diff, put_server, take_server};
-use teamster_fs::{Dir, Sync, UserFile};
+use teamster_fs::{Dir, Durability, UserFile};
 use teamster_types::Time;
 
 use crate::app::App;
@@ -74,9 +74,9 @@ impl ToolClient {
         })
     }
 
-    fn put_in(self, text: &str, program: &str) -> std::result::Result<String, String> {
+    fn add_server(self, text: &str, program: &str) -> std::result::Result<String, String> {
         match self {
-            Self::Codex => toml_server::put_in(text, program),
+            Self::Codex => toml_server::add_server(text, program),
             Self::Claude { .. } | Self::Gemini => {
                 put_server(text, program).map_err(|unfit| unfit.to_string())
             }
@@ -84,9 +84,9 @@ impl ToolClient {
     }
 
     /// Returns the settings without teamster's server; `None` when nothing else is in them.
-    fn take_out(self, text: &str) -> std::result::Result<Option<String>, String> {
+    fn remove_server(self, text: &str) -> std::result::Result<Option<String>, String> {
         match self {
-            Self::Codex => Ok(toml_server::take_out(text)),
+            Self::Codex => Ok(toml_server::remove_server(text)),
             Self::Claude { .. } | Self::Gemini => {
                 take_server(text).map_err(|unfit| unfit.to_string())
             }
@@ -119,8 +119,8 @@ pub fn install(
         };
         let old = text_of(&settings, there.as_ref())?;
         let new = client
-            .put_in(old.as_deref().unwrap_or_default(), program)
-            .map_err(|why| unfit(&settings, &why))?;
+            .add_server(old.as_deref().unwrap_or_default(), program)
+            .map_err(|why| cannot_edit(&settings, &why))?;
         let mut done = ServerInstall {
             settings: settings.clone(),
             ..ServerInstall::default()
@@ -133,7 +133,7 @@ pub fn install(
             return Ok(done);
         };
         if let Some(old) = &old {
-            done.backup = keep(&settings, old, now)?;
+            done.backup = save_backup(&settings, old, now)?;
         }
         if file.replace(there.as_ref(), new.as_bytes(), PRIVATE)? {
             done.changed = true;
@@ -161,8 +161,8 @@ pub fn uninstall(app: &App, client: ToolClient, dry_run: bool) -> Result<ServerI
             return Ok(done);
         };
         let without = client
-            .take_out(&old)
-            .map_err(|why| unfit(&settings, &why))?;
+            .remove_server(&old)
+            .map_err(|why| cannot_edit(&settings, &why))?;
         if without.as_deref() == Some(old.as_str()) {
             return Ok(done);
         }
@@ -195,10 +195,10 @@ fn text_of(path: &Path, was: Option<&teamster_fs::FileSnapshot>) -> Result<Optio
     let text = was
         .map(|was| String::from_utf8(was.bytes.clone()))
         .transpose();
-    text.map_err(|_| unfit(path, "it is not UTF-8"))
+    text.map_err(|_| cannot_edit(path, "it is not UTF-8"))
 }
 
-fn unfit(settings: &Path, why: &str) -> AppError {
+fn cannot_edit(settings: &Path, why: &str) -> AppError {
     AppError::refused(format!("{} is not edited: {why}", settings.display()))
         .hint("correct that and try again, or add the server `teamster mcp` by the client's own command; nothing was changed")
 }
@@ -216,7 +216,7 @@ fn place(settings: &Path) -> Option<(&Path, &str)> {
 }
 
 /// Backs up the current settings beside them.
-fn keep(settings: &Path, text: &str, now: Time) -> Result<Option<PathBuf>> {
+fn save_backup(settings: &Path, text: &str, now: Time) -> Result<Option<PathBuf>> {
     let Some((folder, name)) = place(settings) else {
         return Ok(None);
     };
@@ -224,7 +224,7 @@ fn keep(settings: &Path, text: &str, now: Time) -> Result<Option<PathBuf>> {
         return Ok(None);
     };
     let backup = teamster_fs::layout::backup_file(name, now);
-    dir.replace(&backup, text.as_bytes(), Sync::Durable)?;
+    dir.replace(&backup, text.as_bytes(), Durability::Durable)?;
     Ok(Some(dir.join(&backup)))
 }
 
@@ -247,7 +247,7 @@ fn original(client: ToolClient, settings: &Path, text: &str) -> Result<Option<(P
             continue;
         };
         let program = program_in(client, text);
-        let with = program.and_then(|program| client.put_in(&before, &program).ok());
+        let with = program.and_then(|program| client.add_server(&before, &program).ok());
         if with.as_deref() == Some(text) {
             return Ok(Some((dir.join(&entry.name), before)));
         }
@@ -292,14 +292,14 @@ mod toml_server {
     }
 
     /// Returns the settings with teamster's server as their last table.
-    pub(super) fn put_in(text: &str, program: &str) -> Result<String, String> {
+    pub(super) fn add_server(text: &str, program: &str) -> Result<String, String> {
         let settings: toml::Table =
             toml::from_str(text).map_err(|error| format!("it is not TOML: {}", error.message()))?;
         let there = settings
             .get("mcp_servers")
             .and_then(|servers| servers.get("teamster"));
         if there.is_some() {
-            let without = take_out(text).unwrap_or_default();
+            let without = remove_server(text).unwrap_or_default();
             if without == text {
                 return Err(
                     "`mcp_servers.teamster` exists and was not created by `teamster install`"
@@ -309,7 +309,7 @@ mod toml_server {
             let known = there.and_then(|server| server.get("command")?.as_str());
             return match known {
                 Some(known) if known == program => Ok(text.to_owned()),
-                _ => put_in(&without, program),
+                _ => add_server(&without, program),
             };
         }
         let gap = match text {
@@ -328,7 +328,7 @@ mod toml_server {
     }
 
     /// Returns the settings without teamster's table; `None` when nothing else is in them.
-    pub(super) fn take_out(text: &str) -> Option<String> {
+    pub(super) fn remove_server(text: &str) -> Option<String> {
         let Some(start) = text
             .match_indices(HEADER)
             .map(|(at, _)| at)
@@ -364,15 +364,15 @@ mod toml_server {
                 "# mine\n[mcp_servers.other]\ncommand = \"y\"\n",
                 "a = 1\n\n",
             ] {
-                let with = put_in(text, "/bin/teamster").unwrap();
-                assert_eq!(put_in(&with, "/bin/teamster").unwrap(), with);
-                assert_eq!(take_out(&with).as_deref(), Some(text), "{with}");
+                let with = add_server(text, "/bin/teamster").unwrap();
+                assert_eq!(add_server(&with, "/bin/teamster").unwrap(), with);
+                assert_eq!(remove_server(&with).as_deref(), Some(text), "{with}");
                 let later = format!("{with}\n[more]\nb = 2\n");
-                let left = take_out(&later).unwrap();
+                let left = remove_server(&later).unwrap();
                 assert_eq!(left, format!("{text}\n[more]\nb = 2\n"));
             }
-            let alone = put_in("", "/bin/teamster").unwrap();
-            assert_eq!(take_out(&alone), None);
+            let alone = add_server("", "/bin/teamster").unwrap();
+            assert_eq!(remove_server(&alone), None);
         }
 
         #[test]
@@ -382,11 +382,11 @@ mod toml_server {
                 "a = ",
                 "[mcp_servers.teamster]\nurl = \"https://x\"\n",
             ] {
-                assert!(put_in(text, "/bin/teamster").is_err(), "{text}");
+                assert!(add_server(text, "/bin/teamster").is_err(), "{text}");
             }
-            let moved = put_in("a = 1\n", "/old/teamster").unwrap();
-            let moved = put_in(&moved, "/new/teamster").unwrap();
-            assert_eq!(moved, put_in("a = 1\n", "/new/teamster").unwrap());
+            let moved = add_server("a = 1\n", "/old/teamster").unwrap();
+            let moved = add_server(&moved, "/new/teamster").unwrap();
+            assert_eq!(moved, add_server("a = 1\n", "/new/teamster").unwrap());
         }
     }
 }

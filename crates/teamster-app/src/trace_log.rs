@@ -43,7 +43,7 @@ pub fn begin_studio(layout: &Layout) {
 }
 
 fn begin_in(open: impl FnOnce() -> Result<LogFile, FsError>) {
-    let Some(targets) = wanted() else {
+    let Some(targets) = trace_filter() else {
         return;
     };
     let Ok(log) = open() else {
@@ -62,7 +62,7 @@ fn begin_in(open: impl FnOnce() -> Result<LogFile, FsError>) {
 
 /// Returns the path of the trace of a team's host in its project; `None` when there is none.
 pub fn of_host(project: &Path, team: &TeamName) -> Option<String> {
-    wanted()?;
+    trace_filter()?;
     let folders = layout::host_log_folders(team).join("/");
     let path = format!("{}/{folders}/{}", layout::OMC, layout::HOST_LOG);
     project.join(&path).exists().then_some(path)
@@ -70,7 +70,7 @@ pub fn of_host(project: &Path, team: &TeamName) -> Option<String> {
 
 /// Returns a description of the traces and their locations.
 pub fn described(layout: &Layout) -> String {
-    let Some(targets) = wanted() else {
+    let Some(targets) = trace_filter() else {
         return format!("off, by {}", env_vars::LOG);
     };
     format!(
@@ -84,7 +84,7 @@ pub fn described(layout: &Layout) -> String {
 }
 
 /// Returns the filter for the trace; `None` when nothing is written.
-fn wanted() -> Option<Targets> {
+fn trace_filter() -> Option<Targets> {
     let filter = env_vars::get(env_vars::LOG);
     let targets = targets(filter.as_deref().and_then(OsStr::to_str));
     (targets != Targets::new().with_default(LevelFilter::OFF)).then_some(targets)

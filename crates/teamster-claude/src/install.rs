@@ -29,7 +29,7 @@ use teamster_types::Time;
 
 pub use diff::diff;
 pub use ignore::{FOLDERS, HEADING};
-pub use servers::{UnfitSettings, put_server, take_server};
+pub use servers::{SettingsError, put_server, take_server};
 pub use settings::{install, is_installed, uninstall};
 
 /// How long to wait for another installation.

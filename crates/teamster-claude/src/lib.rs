@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Everything is synchronous, because it runs inside a hook and the client waits for it. A change of the state is a
-//! list of operations that is applied as a whole by one [`States::apply`](state::States::apply); the operations
+//! list of operations that is applied as a whole by one [`StateFiles::apply`](state::StateFiles::apply); the operations
 //! themselves are pure.
 //!
 //! # What it refuses

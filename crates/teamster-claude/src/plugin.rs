@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use teamster_fs::{Dir, random_hex, remove_tree};
-use teamster_store::{Kind, StoreError};
+use teamster_store::{StoreError, StoreErrorKind};
 
 use crate::install::hooks;
 
@@ -37,14 +37,14 @@ pub struct ExportRequest<'a> {
 
 /// The result of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exported {
+pub struct ExportOutcome {
     /// The plugin's folder.
     pub folder: PathBuf,
     /// Its files, relative to that folder.
     pub files: Vec<String>,
 }
 
-struct File {
+struct PluginFile {
     path: &'static str,
     content: String,
     mode: u32,
@@ -52,7 +52,7 @@ struct File {
 
 /// Writes the plugin. A new folder appears completely or not at all; in an existing one each file is replaced
 /// atomically, and the manifest, without which it is no plugin, is written last.
-pub fn export(request: &ExportRequest<'_>) -> Result<Exported, StoreError> {
+pub fn export(request: &ExportRequest<'_>) -> Result<ExportOutcome, StoreError> {
     let files = files(request)?;
     match Dir::open_root(request.folder)? {
         Some(dir) => {
@@ -69,21 +69,21 @@ pub fn export(request: &ExportRequest<'_>) -> Result<Exported, StoreError> {
         }
         None => write_new(request.folder, &files)?,
     }
-    Ok(Exported {
+    Ok(ExportOutcome {
         folder: request.folder.to_owned(),
         files: files.iter().map(|file| file.path.to_owned()).collect(),
     })
 }
 
-fn files(request: &ExportRequest<'_>) -> Result<Vec<File>, StoreError> {
-    let text = |path, content: &str| File {
+fn files(request: &ExportRequest<'_>) -> Result<Vec<PluginFile>, StoreError> {
+    let text = |path, content: &str| PluginFile {
         path,
         content: content.to_owned(),
         mode: READABLE,
     };
     let launcher = include_str!("plugin/teamster.sh");
     Ok(vec![
-        File {
+        PluginFile {
             path: "bin/teamster",
             content: launcher.replace("@PROGRAM@", &single_quoted(request.program)),
             mode: RUNNABLE,
@@ -144,7 +144,7 @@ fn hooks_file() -> Value {
 fn pretty(value: &Value) -> Result<String, StoreError> {
     serde_json::to_string_pretty(value)
         .map(|text| text + "\n")
-        .map_err(|error| StoreError::new(Kind::Failed, error.to_string()))
+        .map_err(|error| StoreError::new(StoreErrorKind::Failed, error.to_string()))
 }
 
 fn single_quoted(word: &str) -> String {
@@ -165,7 +165,7 @@ fn is_ours_to_write(dir: &Dir) -> Result<bool, StoreError> {
 }
 
 /// Writes the files to a temporary folder beside the target, which is then renamed.
-fn write_new(folder: &Path, files: &[File]) -> Result<(), StoreError> {
+fn write_new(folder: &Path, files: &[PluginFile]) -> Result<(), StoreError> {
     let unnamed = || {
         StoreError::refused(format!("{} cannot be created", folder.display()))
             .hint("name a folder, such as ./teamster-plugin")
@@ -197,7 +197,7 @@ fn write_new(folder: &Path, files: &[File]) -> Result<(), StoreError> {
     written
 }
 
-fn write(dir: &Dir, files: &[File]) -> Result<(), StoreError> {
+fn write(dir: &Dir, files: &[PluginFile]) -> Result<(), StoreError> {
     for file in files {
         let mut folders: Vec<&str> = file.path.split('/').collect();
         let Some(name) = folders.pop() else {

@@ -13,13 +13,13 @@ pub struct Cgroup {
 impl Cgroup {
     /// Creates a group below the one this process is in; `None` where that is not permitted or not supported.
     pub fn make(name: &str) -> Option<Self> {
-        let (mount, own) = here()?;
+        let (mount, own) = current_group()?;
         Self::make_at(mount, own, name)
     }
 
     /// Returns the existing group `name`, created earlier, below the one this process is in.
     pub fn find(name: &str) -> Option<Self> {
-        let (mount, own) = here()?;
+        let (mount, own) = current_group()?;
         let folder = place(mount, own, name)?;
         folder.is_dir().then_some(Self { folder })
     }
@@ -43,7 +43,7 @@ impl Cgroup {
     }
 
     /// Moves a process out of this group into its parent group.
-    pub fn let_go(&self, pid: u32) -> bool {
+    pub fn release(&self, pid: u32) -> bool {
         let around = self.folder.parent();
         around.is_some_and(|around| {
             std::fs::write(around.join("cgroup.procs"), pid.to_string()).is_ok()
@@ -69,7 +69,7 @@ impl Cgroup {
 
 /// Returns where cgroup v2 is mounted and which group this process is in. Both are looked up once: while another thread
 /// starts a program in a group, this process is in that group for a moment, and must not be taken to belong to it.
-fn here() -> Option<(&'static Path, &'static str)> {
+fn current_group() -> Option<(&'static Path, &'static str)> {
     static HERE: OnceLock<Option<(PathBuf, String)>> = OnceLock::new();
     let here = HERE.get_or_init(|| {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;

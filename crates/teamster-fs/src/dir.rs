@@ -19,7 +19,7 @@ const LARGEST: u64 = 128 * 1024 * 1024;
 
 /// Whether a write must have reached the disk before it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
+pub enum Durability {
     /// The data is on disk before the call returns.
     Durable,
     /// The data survives a crash of the process, but not of the machine.

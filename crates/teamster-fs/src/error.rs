@@ -20,7 +20,7 @@ pub struct FsError {
 #[derive(Debug, thiserror::Error)]
 pub enum FsProblem {
     /// The system call failed.
-    #[error("{}", words(.0))]
+    #[error("{}", system_message(.0))]
     Io(io::Error),
     /// A symbolic link is in the place of a file or folder of teamster's.
     #[error("it is a symbolic link, and links are not followed here")]
@@ -40,7 +40,7 @@ pub enum FsProblem {
 }
 
 /// Returns the system's message without its error number, which means nothing to most people.
-fn words(error: &io::Error) -> String {
+fn system_message(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_lowercase(),

@@ -47,8 +47,7 @@ pub fn exclude_from_git(project: &Path, patterns: &[&str]) -> Result<bool, FsErr
         let was = file.read()?;
         let old = was.as_ref().map(|was| was.bytes.as_slice());
         let old = old.unwrap_or_default();
-        let is_missing =
-            |pattern: &&str| !(speaks_of(old, pattern) || speaks_of(&ignored, pattern));
+        let is_missing = |pattern: &&str| !(mentions(old, pattern) || mentions(&ignored, pattern));
         let missing: Vec<&str> = patterns.iter().copied().filter(is_missing).collect();
         if missing.is_empty() || was.as_ref().is_some_and(|was| !was.can_keep_owner()) {
             return Ok(false);
@@ -71,7 +70,7 @@ fn exclude_of(project: &Path) -> Option<PathBuf> {
 }
 
 /// Returns whether a list of patterns mentions a folder, with or without a slash, as a pattern or its negation.
-fn speaks_of(list: &[u8], folder: &str) -> bool {
+fn mentions(list: &[u8], folder: &str) -> bool {
     let bare = folder.trim_matches('/');
     let list = String::from_utf8_lossy(list);
     list.lines().any(|line| {
@@ -111,10 +110,10 @@ mod tests {
             "!.bkit/",
             "x\r\n .bkit/* \r\n",
         ] {
-            assert!(speaks_of(list.as_bytes(), ".bkit/"), "{list}");
+            assert!(mentions(list.as_bytes(), ".bkit/"), "{list}");
         }
         for list in ["", "bkit/", ".bkit-old/", "# .bkit/ is ours"] {
-            assert!(!speaks_of(list.as_bytes(), ".bkit/"), "{list}");
+            assert!(!mentions(list.as_bytes(), ".bkit/"), "{list}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{OFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
 
-use crate::dir::{Dir, Sync, retry};
+use crate::dir::{Dir, Durability, retry};
 use crate::error::FsError;
 
 /// A file that lines are appended to for another program.
@@ -24,7 +24,7 @@ impl InboxFile {
     /// Creates the file, empty and accessible to its owner only, replacing an older one.
     pub fn create(dir: Dir, name: &str) -> Result<Self, FsError> {
         dir.remove(name)?;
-        dir.create_new(name, b"", Sync::Fast)?;
+        dir.create_new(name, b"", Durability::Fast)?;
         Ok(Self {
             dir,
             name: name.to_owned(),
@@ -52,7 +52,7 @@ impl InboxFile {
         };
         retry(|| rustix::fs::futimens(&file, &times))
             .map_err(|error| FsError::io("touch", &self.path(), error))?;
-        self.dir.append(&self.name, line, Sync::Fast)?;
+        self.dir.append(&self.name, line, Durability::Fast)?;
         if let Some(stat) = self.stat()? {
             self.written = (stat.st_size, (stat.st_mtime, stat.st_mtime_nsec));
         }

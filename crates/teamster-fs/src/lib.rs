@@ -25,11 +25,11 @@
 //!
 //! - [`Dir::replace`] gives readers the old file or the new one, never a part;
 //! - [`Dir::append`] puts one whole line at the end of a file with one `write`;
-//! - with [`Sync::Durable`] the data is on disk before the call returns.
+//! - with [`Durability::Durable`] the data is on disk before the call returns.
 //!
 //! # Who is alive
 //!
-//! Whether a *process* is alive is decided in one function, [`proc::Machine::life`], for every crate: by its pid
+//! Whether a *process* is alive is decided in one function, [`proc::Machine::process_state`], for every crate: by its pid
 //! together with its start time, boot and pid namespace, and "gone" is only reported on proof. Whether a *worker* is
 //! dead is decided by `teamster_types::health::judge`, from that answer and the worker's heartbeat.
 //!
@@ -66,17 +66,17 @@ pub mod terminal;
 mod tests;
 mod user_file;
 
-pub use dir::{Dir, DirEntry, FileKind, Stamp, Sync};
+pub use dir::{Dir, DirEntry, Durability, FileKind, Stamp};
 pub use disk::{LEAST_ROOM, free_bytes, left_on_full_disk, real_path};
 pub use error::{FsError, FsProblem, OrTrace};
 pub use folders::{CopyLimits, copy_folder, remove_tree, remove_tree_while};
 pub use git_exclude::{exclude_from_git, with_lines};
 pub use in_place_file::InPlaceFile;
 pub use inbox_file::InboxFile;
-pub use lock::{Lock, Waited};
+pub use lock::{Lock, LockWait};
 pub use log_file::LogFile;
 pub use project_files::ProjectFiles;
-pub use user_file::{FileSnapshot, FolderLock, Owner, UserFile};
+pub use user_file::{FileOwner, FileSnapshot, FolderLock, UserFile};
 
 /// Returns a unique name for a temp file. It need not be unguessable, so a machine without a random source still gets
 /// one.

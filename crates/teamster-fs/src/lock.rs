@@ -20,7 +20,7 @@ pub struct Lock {
 
 /// The result of waiting for a lock.
 #[derive(Debug)]
-pub enum Waited {
+pub enum LockWait {
     /// The lock was acquired.
     Held(Lock),
     /// Another process held it until the timeout.
@@ -45,7 +45,7 @@ impl Lock {
         name: &str,
         patience: Duration,
         shared: bool,
-    ) -> Result<Waited, FsError> {
+    ) -> Result<LockWait, FsError> {
         let operation = if shared {
             FlockOperation::NonBlockingLockShared
         } else {
@@ -59,7 +59,7 @@ impl Lock {
                 Ok(()) => {
                     let there = dir.stamp(name)?;
                     if there.is_some_and(|there| there.inode == file.stamp().inode) {
-                        return Ok(Waited::Held(Lock { file }));
+                        return Ok(LockWait::Held(Lock { file }));
                     }
                     file = dir.open_in_place(name)?;
                     continue;
@@ -68,7 +68,7 @@ impl Lock {
                 Err(error) => return Err(FsError::io("lock", &dir.join(name), error)),
             }
             if start.elapsed() >= patience {
-                return Ok(Waited::TimedOut);
+                return Ok(LockWait::TimedOut);
             }
             std::thread::sleep(pause.min(patience.saturating_sub(start.elapsed())));
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
@@ -83,7 +83,7 @@ impl Lock {
         Ok(is_file
             && matches!(
                 Self::wait(dir, name, Duration::ZERO, true)?,
-                Waited::TimedOut
+                LockWait::TimedOut
             ))
     }
 

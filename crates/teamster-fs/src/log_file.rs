@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Dir, FsError, Sync};
+use crate::{Dir, Durability, FsError};
 
 /// A log that is written line by line. Once it has reached its limit it is rotated, replacing the previous part. If
 /// that fails, nothing more is written.
@@ -35,7 +35,7 @@ impl LogFile {
         if size >= self.limit {
             self.dir.rename(&self.name, &self.dir, &self.old)?;
         }
-        self.dir.append(&self.name, line, Sync::Fast)?;
+        self.dir.append(&self.name, line, Durability::Fast)?;
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! The identity of this process, and whether another process is alive.
 //!
-//! [`Machine::life`] is the only function that decides whether a process is alive. A pid alone proves nothing, because
+//! [`Machine::process_state`] is the only function that decides whether a process is alive. A pid alone proves nothing, because
 //! the kernel reuses it, so a record also has the start time, the boot and the pid namespace. A process that cannot be
-//! seen from here (another machine, another container) is [`Life::Unknown`], and no action may be based on that.
+//! seen from here (another machine, another container) is [`ProcessState::Unknown`], and no action may be based on that.
 //!
 //! Whether a worker is dead is decided one level above, by `teamster_types::health::judge`, which uses this answer.
 
@@ -11,7 +11,7 @@ use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 
 /// The identity of this process and its machine, read once.
 #[derive(Clone, Debug)]
@@ -75,38 +75,42 @@ impl Machine {
     }
 
     /// Returns whether `process` is alive. It is only reported as gone on proof.
-    pub fn life(&self, process: &ProcessId) -> Life {
+    pub fn process_state(&self, process: &ProcessId) -> ProcessState {
         let same_boot = process.boot_id.is_empty() || process.boot_id == self.me.boot_id;
         if !same_boot {
             // The same machine has rebooted since; the processes of another machine cannot be seen.
             let same_host = process.host.is_empty() || process.host == self.me.host;
-            return if same_host { Life::Gone } else { Life::Unknown };
+            return if same_host {
+                ProcessState::Gone
+            } else {
+                ProcessState::Unknown
+            };
         }
         // Without a boot id the machine is known by its host name only; a local process with the same pid is a
         // different one.
         let elsewhere = !process.host.is_empty() && process.host != self.me.host;
         if process.boot_id.is_empty() && elsewhere {
-            return Life::Unknown;
+            return ProcessState::Unknown;
         }
         if !process.pid_ns.is_empty() && process.pid_ns != self.me.pid_ns {
-            return Life::Unknown;
+            return ProcessState::Unknown;
         }
         if process.pid == 0 {
-            return Life::Unknown;
+            return ProcessState::Unknown;
         }
         if !self.has_proc {
             return signal_zero(process.pid);
         }
         match stat_of(process.pid) {
-            None => Life::Gone,
-            Some(stat) if stat.is_over() => Life::Gone,
+            None => ProcessState::Gone,
+            Some(stat) if stat.is_over() => ProcessState::Gone,
             Some(stat)
                 if process.process_start_time != 0
                     && stat.start_time != process.process_start_time =>
             {
-                Life::Gone
+                ProcessState::Gone
             }
-            Some(_) => Life::Alive,
+            Some(_) => ProcessState::Alive,
         }
     }
 }
@@ -195,7 +199,7 @@ pub fn arguments(pid: u32) -> Option<Vec<String>> {
 
 /// Returns the other processes of this user that have their working directory in a folder or its path as an argument;
 /// `None` without `/proc`.
-pub fn at_work_in(folder: &Path) -> Option<Vec<u32>> {
+pub fn processes_in(folder: &Path) -> Option<Vec<u32>> {
     use std::os::unix::ffi::OsStrExt;
     let folder_bytes = folder.as_os_str().as_bytes();
     others(|pid, words| {
@@ -241,14 +245,14 @@ pub fn uptime() -> i64 {
 
 /// Probes a pid with signal 0. Without `/proc` (macOS) a reused pid cannot be detected, so the conservative answer is
 /// "alive".
-fn signal_zero(pid: u32) -> Life {
+fn signal_zero(pid: u32) -> ProcessState {
     let pid = i32::try_from(pid)
         .ok()
         .and_then(rustix::process::Pid::from_raw);
     match pid.map(rustix::process::test_kill_process) {
-        Some(Err(rustix::io::Errno::SRCH)) => Life::Gone,
-        Some(_) => Life::Alive,
-        None => Life::Unknown,
+        Some(Err(rustix::io::Errno::SRCH)) => ProcessState::Gone,
+        Some(_) => ProcessState::Alive,
+        None => ProcessState::Unknown,
     }
 }
 
@@ -322,14 +326,14 @@ mod tests {
     #[test]
     fn this_process_lives_and_one_with_another_start_time_does_not() {
         let machine = Machine::read();
-        assert_eq!(machine.life(machine.me()), Life::Alive);
+        assert_eq!(machine.process_state(machine.me()), ProcessState::Alive);
         let reused = ProcessId {
             process_start_time: machine.me().process_start_time + 1,
             ..machine.me().clone()
         };
         assert_eq!(
-            machine.life(&reused),
-            Life::Gone,
+            machine.process_state(&reused),
+            ProcessState::Gone,
             "a reused pid is not the old process"
         );
     }
@@ -343,14 +347,14 @@ mod tests {
             host: "another".into(),
             ..me.clone()
         };
-        assert_eq!(machine.life(&elsewhere), Life::Unknown);
+        assert_eq!(machine.process_state(&elsewhere), ProcessState::Unknown);
         let before = ProcessId {
             boot_id: "before".into(),
             ..me.clone()
         };
         assert_eq!(
-            machine.life(&before),
-            Life::Gone,
+            machine.process_state(&before),
+            ProcessState::Gone,
             "the machine was started anew"
         );
         let by_name = ProcessId {
@@ -358,12 +362,12 @@ mod tests {
             host: "another".into(),
             ..me.clone()
         };
-        assert_eq!(machine.life(&by_name), Life::Unknown);
+        assert_eq!(machine.process_state(&by_name), ProcessState::Unknown);
         let container = ProcessId {
             pid_ns: "pid:[1]".into(),
             ..me.clone()
         };
-        assert_eq!(machine.life(&container), Life::Unknown);
+        assert_eq!(machine.process_state(&container), ProcessState::Unknown);
     }
 
     #[test]
@@ -375,7 +379,7 @@ mod tests {
             process_start_time: 0,
             ..machine.me().clone()
         };
-        while machine.life(&id) != Life::Gone {
+        while machine.process_state(&id) != ProcessState::Gone {
             std::thread::yield_now();
         }
         child.wait().unwrap();

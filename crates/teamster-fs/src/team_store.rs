@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use teamster_types::TeamName;
 
-use crate::dir::{Dir, Sync};
+use crate::dir::{Dir, Durability};
 use crate::error::FsError;
 use crate::layout::{self, Layout};
-use crate::lock::{Lock, Waited};
+use crate::lock::{Lock, LockWait};
 
 /// Returns the folder of a team on this machine; `None` when there is no such team. For a team in a database the folder
 /// is created, whether or not the team exists.
@@ -34,7 +34,7 @@ pub fn note_store(project: &Dir, team: &TeamName, store: &OsStr) -> Result<(), F
     let path = store.as_bytes();
     match dir.read(layout::TEAM_STORE)? {
         Some((noted, _)) if noted == path => Ok(()),
-        _ => dir.replace(layout::TEAM_STORE, path, Sync::Durable),
+        _ => dir.replace(layout::TEAM_STORE, path, Durability::Durable),
     }
 }
 
@@ -96,15 +96,15 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 /// Prevents runs from starting in a project while the lock is held; `None` when a run is active.
-pub fn hold_off_runs(project: &Path) -> Result<Option<Lock>, FsError> {
+pub fn block_new_runs(project: &Path) -> Result<Option<Lock>, FsError> {
     let Some(project) = Dir::open_root(project)? else {
         return Ok(None);
     };
     let state = project.descend_or_create(&layout::OUR_STATE)?;
     Ok(
         match Lock::wait(&state, layout::RUN_LOCK, Duration::ZERO, true)? {
-            Waited::Held(lock) => Some(lock),
-            Waited::TimedOut => None,
+            LockWait::Held(lock) => Some(lock),
+            LockWait::TimedOut => None,
         },
     )
 }
@@ -122,7 +122,7 @@ fn is_run_in(project: &Path) -> bool {
         if state.stamp(layout::RUN_LOCK)?.is_none() {
             return Ok(false);
         }
-        Ok(hold_off_runs(project)?.is_none())
+        Ok(block_new_runs(project)?.is_none())
     };
     find().unwrap_or(true)
 }

@@ -25,7 +25,7 @@ const CHUNK: usize = 8 * 1024;
 
 /// The input from the terminal since the last call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Typed {
+pub enum TerminalInput {
     /// No input that counts.
     Nothing,
     /// Input counts from now on, so the prompt is to be shown. This is returned once, before any line.
@@ -81,24 +81,24 @@ impl TerminalQuestion {
     }
 
     /// Returns the input since the last call, waiting up to `limit` for it.
-    pub fn typed(&mut self, limit: Duration) -> Typed {
+    pub fn typed(&mut self, limit: Duration) -> TerminalInput {
         if is_in_background() {
             // Accessing the terminal from the background would stop the process, and input there is meant for another
             // job.
             std::thread::sleep(limit.min(QUIET));
-            return Typed::Nothing;
+            return TerminalInput::Nothing;
         }
         match self.state {
             ReadingState::Discarding(since) => self.discard(since, limit),
             ReadingState::Reading => self.read(limit),
             ReadingState::Ended => {
                 std::thread::sleep(limit);
-                Typed::Nothing
+                TerminalInput::Nothing
             }
         }
     }
 
-    fn discard(&mut self, since: Option<Instant>, limit: Duration) -> Typed {
+    fn discard(&mut self, since: Option<Instant>, limit: Duration) -> TerminalInput {
         if since.is_none() {
             self.modes = tcgetattr(self.terminal()).ok();
             // In canonical mode a line that was only begun is not visible.
@@ -113,13 +113,13 @@ impl TerminalQuestion {
         let since = since.filter(|_| !is_waiting);
         if tcflush(self.terminal(), QueueSelector::IFlush).is_err() {
             self.state = ReadingState::Ended;
-            return Typed::Ended;
+            return TerminalInput::Ended;
         }
         let silent = since.map_or(Duration::ZERO, |since| since.elapsed());
         if silent < QUIET {
             self.state = ReadingState::Discarding(Some(since.unwrap_or_else(Instant::now)));
             self.is_readable(limit.min(QUIET.saturating_sub(silent)));
-            return Typed::Nothing;
+            return TerminalInput::Nothing;
         }
         // Enables line editing and echo, which an earlier program may have switched off.
         self.change_modes(OptionalActions::Flush, |modes| {
@@ -137,14 +137,14 @@ impl TerminalQuestion {
             );
         });
         self.state = ReadingState::Reading;
-        Typed::Ready {
+        TerminalInput::Ready {
             discarded: self.discarded,
         }
     }
 
-    fn read(&mut self, limit: Duration) -> Typed {
+    fn read(&mut self, limit: Duration) -> TerminalInput {
         if !self.is_readable(limit) {
-            return Typed::Nothing;
+            return TerminalInput::Nothing;
         }
         let mut bytes = [0; CHUNK];
         match retry(|| rustix::io::read(self.terminal(), &mut bytes)) {
@@ -155,13 +155,13 @@ impl TerminalQuestion {
             Err(_) => self.state = ReadingState::Ended,
         }
         if matches!(self.state, ReadingState::Ended) {
-            return Typed::Ended;
+            return TerminalInput::Ended;
         }
         let Some(end) = self.line.iter().position(|byte| *byte == b'\n') else {
-            return Typed::Nothing;
+            return TerminalInput::Nothing;
         };
         let line: Vec<u8> = self.line.drain(..=end).collect();
-        Typed::Line(String::from_utf8_lossy(&line[..end]).into_owned())
+        TerminalInput::Line(String::from_utf8_lossy(&line[..end]).into_owned())
     }
 
     fn is_readable(&self, limit: Duration) -> bool {

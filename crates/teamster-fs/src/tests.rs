@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::{Dir, FsProblem, InboxFile, Lock, Sync, Waited, fail, random_hex, remove_tree};
+use crate::{Dir, Durability, FsProblem, InboxFile, Lock, LockWait, fail, random_hex, remove_tree};
 
-struct Temp(PathBuf);
+struct TestFolder(PathBuf);
 
-impl Temp {
+impl TestFolder {
     fn new() -> (Self, Dir) {
         let path = std::env::temp_dir().join(format!("teamster-fs-{}", random_hex()));
         let dir = Dir::open_or_create_root(&path).unwrap();
@@ -26,7 +26,7 @@ impl Temp {
     }
 }
 
-impl Drop for Temp {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.0).unwrap();
     }
@@ -34,9 +34,10 @@ impl Drop for Temp {
 
 #[test]
 fn a_replaced_file_is_whole_and_leaves_no_temp_file() {
-    let (temp, dir) = Temp::new();
+    let (temp, dir) = TestFolder::new();
     for round in 0..3_u8 {
-        dir.replace("a.json", &[round; 100], Sync::Durable).unwrap();
+        dir.replace("a.json", &[round; 100], Durability::Durable)
+            .unwrap();
         assert_eq!(dir.read("a.json").unwrap().unwrap().0, [round; 100]);
     }
     assert_eq!(temp.names(), ["a.json"]);
@@ -44,12 +45,12 @@ fn a_replaced_file_is_whole_and_leaves_no_temp_file() {
 
 #[test]
 fn a_writer_that_dies_anywhere_leaves_the_old_file_or_the_new_one() {
-    let (_temp, dir) = Temp::new();
-    dir.replace("a", b"old old", Sync::Durable).unwrap();
+    let (_temp, dir) = TestFolder::new();
+    dir.replace("a", b"old old", Durability::Durable).unwrap();
     let mut deaths = 0;
     for steps in 0.. {
         fail::die_after(steps);
-        let written = dir.replace("a", b"new", Sync::Durable);
+        let written = dir.replace("a", b"new", Durability::Durable);
         let died = fail::revive();
         let content = dir.read("a").unwrap().unwrap().0;
         assert!(content == b"old old" || content == b"new", "{content:?}");
@@ -57,19 +58,19 @@ fn a_writer_that_dies_anywhere_leaves_the_old_file_or_the_new_one() {
             break;
         }
         deaths += 1;
-        dir.replace("a", b"old old", Sync::Durable).unwrap();
+        dir.replace("a", b"old old", Durability::Durable).unwrap();
     }
     assert!(deaths >= 5, "only {deaths} places to die in were found");
 }
 
 #[test]
 fn an_append_that_dies_is_seen_as_a_torn_tail_at_worst() {
-    let (_temp, dir) = Temp::new();
-    dir.append("log", b"one\n", Sync::Fast).unwrap();
+    let (_temp, dir) = TestFolder::new();
+    dir.append("log", b"one\n", Durability::Fast).unwrap();
     let mut torn = false;
     for steps in 0..8 {
         fail::die_after(steps);
-        let _ = dir.append("log", b"second line\n", Sync::Durable);
+        let _ = dir.append("log", b"second line\n", Durability::Durable);
         fail::revive();
         let content = dir.read("log").unwrap().unwrap().0;
         assert!(content.starts_with(b"one\n"), "what was there stays");
@@ -81,14 +82,14 @@ fn an_append_that_dies_is_seen_as_a_torn_tail_at_worst() {
 
 #[test]
 fn path_of_names_leads_below_its_folder_and_nowhere_else() {
-    let (temp, dir) = Temp::new();
-    let outside = Temp::new().0;
+    let (temp, dir) = TestFolder::new();
+    let outside = TestFolder::new().0;
     std::fs::create_dir(outside.0.join("c")).unwrap();
     assert!(dir.descend(&["a", "b", "c"]).unwrap().is_none());
     assert_eq!(temp.names(), [""; 0], "looking makes nothing");
     let made = dir.descend_or_create(&["a", "b", "c"]).unwrap();
     assert_eq!(made.path(), temp.0.join("a/b/c"));
-    made.replace("file", b"x", Sync::Fast).unwrap();
+    made.replace("file", b"x", Durability::Fast).unwrap();
     let found = dir.descend(&["a", "b", "c"]).unwrap().unwrap();
     assert_eq!(found.own_stamp().unwrap(), made.own_stamp().unwrap());
     assert_eq!(found.path(), made.path());
@@ -111,8 +112,8 @@ fn path_of_names_leads_below_its_folder_and_nowhere_else() {
 
 #[test]
 fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
-    let (temp, dir) = Temp::new();
-    let outside = Temp::new().0;
+    let (temp, dir) = TestFolder::new();
+    let outside = TestFolder::new().0;
     let target = outside.0.join("target");
     std::fs::write(&target, "precious").unwrap();
     std::os::unix::fs::symlink(&target, temp.0.join("link")).unwrap();
@@ -121,10 +122,14 @@ fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
     let is_link = |problem: FsProblem| matches!(problem, FsProblem::Link);
     assert!(is_link(dir.read("link").unwrap_err().problem));
     assert!(is_link(
-        dir.append("link", b"x", Sync::Fast).unwrap_err().problem
+        dir.append("link", b"x", Durability::Fast)
+            .unwrap_err()
+            .problem
     ));
     assert!(is_link(
-        dir.replace("link", b"x", Sync::Fast).unwrap_err().problem
+        dir.replace("link", b"x", Durability::Fast)
+            .unwrap_err()
+            .problem
     ));
     assert!(is_link(dir.truncate("link", 0).unwrap_err().problem));
     assert!(is_link(dir.open_in_place("link").unwrap_err().problem));
@@ -132,13 +137,15 @@ fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
     assert!(is_link(
         dir.child_or_create("linked-folder").unwrap_err().problem
     ));
-    assert!(!dir.create_new("link", b"x", Sync::Fast).unwrap());
+    assert!(!dir.create_new("link", b"x", Durability::Fast).unwrap());
     assert!(matches!(
         dir.read("folder").unwrap_err().problem,
         FsProblem::NotA(_)
     ));
     assert!(matches!(
-        dir.append("folder", b"x", Sync::Fast).unwrap_err().problem,
+        dir.append("folder", b"x", Durability::Fast)
+            .unwrap_err()
+            .problem,
         FsProblem::NotA(_)
     ));
     assert_eq!(std::fs::read(&target).unwrap(), b"precious");
@@ -146,7 +153,7 @@ fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
 
 #[test]
 fn a_name_cannot_lead_out_of_its_folder() {
-    let (_temp, dir) = Temp::new();
+    let (_temp, dir) = TestFolder::new();
     let long = "x".repeat(300);
     for name in ["", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", &long] {
         assert!(
@@ -166,25 +173,25 @@ fn a_name_cannot_lead_out_of_its_folder() {
 
 #[test]
 fn a_lock_is_held_by_one_and_waiting_ends() {
-    let (_temp, dir) = Temp::new();
-    let Waited::Held(first) = Lock::wait(&dir, "lock", Duration::ZERO, false).unwrap() else {
+    let (_temp, dir) = TestFolder::new();
+    let LockWait::Held(first) = Lock::wait(&dir, "lock", Duration::ZERO, false).unwrap() else {
         panic!("a free lock is given at once");
     };
     let start = Instant::now();
     let second = Lock::wait(&dir, "lock", Duration::from_millis(50), false).unwrap();
-    assert!(matches!(second, Waited::TimedOut));
+    assert!(matches!(second, LockWait::TimedOut));
     assert!(start.elapsed() >= Duration::from_millis(50));
     drop(first);
     assert!(matches!(
         Lock::wait(&dir, "lock", Duration::ZERO, false).unwrap(),
-        Waited::Held(_)
+        LockWait::Held(_)
     ));
 }
 
 #[test]
 fn whoever_waited_for_a_lock_file_that_was_replaced_gets_the_new_one() {
-    let (_temp, dir) = Temp::new();
-    let Waited::Held(old) = Lock::wait(&dir, "lock", Duration::ZERO, false).unwrap() else {
+    let (_temp, dir) = TestFolder::new();
+    let LockWait::Held(old) = Lock::wait(&dir, "lock", Duration::ZERO, false).unwrap() else {
         panic!("a free lock is given at once");
     };
     let waiting = std::thread::scope(|scope| {
@@ -194,7 +201,7 @@ fn whoever_waited_for_a_lock_file_that_was_replaced_gets_the_new_one() {
         drop(old);
         waiter.join().unwrap()
     });
-    let Waited::Held(lock) = waiting else {
+    let LockWait::Held(lock) = waiting else {
         panic!("it was freed")
     };
     let there = dir.stamp("lock").unwrap().unwrap();
@@ -207,8 +214,8 @@ fn whoever_waited_for_a_lock_file_that_was_replaced_gets_the_new_one() {
 
 #[test]
 fn a_tree_is_removed_without_following_what_leads_out() {
-    let (temp, dir) = Temp::new();
-    let outside = Temp::new().0;
+    let (temp, dir) = TestFolder::new();
+    let outside = TestFolder::new().0;
     std::fs::write(outside.0.join("precious"), "x").unwrap();
     std::fs::create_dir_all(temp.0.join("tree/deep/deeper")).unwrap();
     std::fs::write(temp.0.join("tree/deep/file"), "x").unwrap();
@@ -225,7 +232,7 @@ fn a_tree_is_removed_without_following_what_leads_out() {
 
 #[test]
 fn a_home_that_is_missing_is_not_invented() {
-    let (temp, _dir) = Temp::new();
+    let (temp, _dir) = TestFolder::new();
     let error = Dir::open_or_create_root(&temp.0.join("missing/.claude")).unwrap_err();
     assert_eq!(error.io_kind(), Some(std::io::ErrorKind::NotFound));
     assert_eq!(temp.names(), Vec::<String>::new());
@@ -233,7 +240,7 @@ fn a_home_that_is_missing_is_not_invented() {
 
 #[test]
 fn inbox_that_nobody_reads_is_unread_until_it_is_read_after_the_last_append() {
-    let (_temp, dir) = Temp::new();
+    let (_temp, dir) = TestFolder::new();
     let mut inbox = InboxFile::create(dir, "inbox.jsonl").unwrap();
     for round in 0..3 {
         inbox.append(format!("{round}\n").as_bytes()).unwrap();
@@ -246,7 +253,7 @@ fn inbox_that_nobody_reads_is_unread_until_it_is_read_after_the_last_append() {
 
 #[test]
 fn inbox_that_was_emptied_or_taken_away_was_had() {
-    let (_temp, dir) = Temp::new();
+    let (_temp, dir) = TestFolder::new();
     let mut inbox = InboxFile::create(dir, "inbox.jsonl").unwrap();
     inbox.append(b"one\n").unwrap();
     std::fs::write(inbox.path(), "").unwrap();

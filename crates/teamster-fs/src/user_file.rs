@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid, flock};
 use rustix::io::Errno;
 
-use crate::dir::{Dir, FileKind, Stamp, Sync, retry};
+use crate::dir::{Dir, Durability, FileKind, Stamp, retry};
 use crate::error::{FsError, FsProblem};
 use crate::layout::is_temp_of;
 
@@ -24,7 +24,7 @@ const PERMISSIONS: u32 = 0o7777;
 
 /// The owner of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum FileOwner {
     /// The caller owns it.
     Me,
     /// Another user owns it, with this id.
@@ -37,7 +37,7 @@ pub struct FileSnapshot {
     /// The content.
     pub bytes: Vec<u8>,
     /// The owner.
-    pub owner: Owner,
+    pub owner: FileOwner,
     stamp: Stamp,
     mode: u32,
     uid: u32,
@@ -47,7 +47,7 @@ pub struct FileSnapshot {
 impl FileSnapshot {
     /// Returns whether the caller can replace the file without changing its owner.
     pub fn can_keep_owner(&self) -> bool {
-        self.owner == Owner::Me || rustix::process::geteuid().is_root()
+        self.owner == FileOwner::Me || rustix::process::geteuid().is_root()
     }
 
     /// Returns whether anybody but its owner may read or write the file.
@@ -138,9 +138,9 @@ impl UserFile {
         Ok(Some(FileSnapshot {
             bytes,
             owner: if stat.st_uid == me {
-                Owner::Me
+                FileOwner::Me
             } else {
-                Owner::Other(stat.st_uid)
+                FileOwner::Other(stat.st_uid)
             },
             stamp: now,
             mode: stat.st_mode & PERMISSIONS,
@@ -237,7 +237,7 @@ fn temp_name(name: &str) -> String {
 }
 
 fn create_with_mode(dir: &Dir, name: &str, bytes: &[u8], mode: u32) -> Result<(), FsError> {
-    if !dir.create_new_with_mode(name, bytes, Sync::Durable, Mode::from_raw_mode(mode))? {
+    if !dir.create_new_with_mode(name, bytes, Durability::Durable, Mode::from_raw_mode(mode))? {
         return Err(FsError::io("create", &dir.join(name), Errno::EXIST));
     }
     Ok(())
@@ -349,7 +349,7 @@ mod tests {
         let file = folder.file("link");
         assert!(file.is_link());
         let was = file.read().unwrap().unwrap();
-        assert_eq!(was.owner, Owner::Me);
+        assert_eq!(was.owner, FileOwner::Me);
         assert!(file.replace(Some(&was), b"2", 0o600).unwrap());
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&real).unwrap(), b"2");

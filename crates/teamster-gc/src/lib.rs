@@ -14,7 +14,7 @@
 //! that cannot be judged from here stays. Before an item is removed it is judged again, under the lock that keeps other
 //! processes from changing it. A dry run does all of this but the removal.
 //!
-//! Whether a process is alive is decided in one place, [`teamster_fs::proc::Machine::life`]; whether a worker is, by
+//! Whether a process is alive is decided in one place, [`teamster_fs::proc::Machine::process_state`]; whether a worker is, by
 //! [`teamster_types::health`]. This crate uses both and is only more conservative: a heartbeat from the future counts
 //! as a sign of life.
 //!

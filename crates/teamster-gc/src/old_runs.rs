@@ -10,14 +10,14 @@ use std::time::Duration;
 use teamster_fs::{Dir, FileKind, layout, remove_tree, team_store};
 use teamster_isolate::git::{self, KeptRef, Repo};
 use teamster_journal::{EventType, RunState};
-use teamster_store::Read as _;
+use teamster_store::ReadStore as _;
 use teamster_types::{TeamName, Time};
 
 use crate::Result;
 use crate::worktrees::{ProjectGc, RUN_GOES_ON};
 
 /// How much of a run's leftovers may still be needed.
-enum Need {
+enum LeftoverNeed {
     /// Everything: the run is active or can be resumed.
     All,
     /// The logs: the run is over, but users may still look at the team.
@@ -77,9 +77,9 @@ impl OldRun {
                 continue;
             }
             match need(gc, repo, &project, &run.team, &there)? {
-                Need::All => continue,
-                Need::Logs => run.folders.retain(|place| is_report(place)),
-                Need::Nothing => {}
+                LeftoverNeed::All => continue,
+                LeftoverNeed::Logs => run.folders.retain(|place| is_report(place)),
+                LeftoverNeed::Nothing => {}
             }
             if !run.unlanded.is_empty() {
                 run.folders.clear();
@@ -145,7 +145,7 @@ impl OldRun {
     /// Removes the leftovers, references first, or returns why they are kept. No run can start meanwhile. With
     /// `dry_run` nothing is removed.
     pub fn remove(&self, repo: &Repo, dry_run: bool) -> Result<Option<String>> {
-        let Some(_held) = team_store::hold_off_runs(repo.project())? else {
+        let Some(_held) = team_store::block_new_runs(repo.project())? else {
             return Ok(Some(RUN_GOES_ON.to_owned()));
         };
         if dry_run {
@@ -233,7 +233,7 @@ fn need(
     project: &Dir,
     team: &TeamName,
     there: &BTreeSet<String>,
-) -> Result<Need> {
+) -> Result<LeftoverNeed> {
     let claude = &gc.layout.claude;
     let bridges = places(team.as_str()).swap_remove(3);
     if let Some(dir) = opened(project, &bridges)?
@@ -243,15 +243,15 @@ fn need(
         })
     {
         // A worker is alive, or the leftovers of a dead one have to be cleaned up first.
-        return Ok(Need::All);
+        return Ok(LeftoverNeed::All);
     }
     let is_left = !git::list(repo, team)?.is_empty();
     let is_elsewhere = team_store::other_store(repo.project(), team, claude).is_some();
     if is_left || is_elsewhere {
-        return Ok(Need::All);
+        return Ok(LeftoverNeed::All);
     }
     if !there.contains(team.as_str()) {
-        return Ok(Need::Nothing);
+        return Ok(LeftoverNeed::Nothing);
     }
     let mut run = RunState::default();
     let kinds = RunState::TURNING_POINTS.map(EventType::name);
@@ -259,9 +259,9 @@ fn need(
         run.apply(&last);
     }
     Ok(if run.is_over_for_good() {
-        Need::Logs
+        LeftoverNeed::Logs
     } else {
-        Need::All
+        LeftoverNeed::All
     })
 }
 

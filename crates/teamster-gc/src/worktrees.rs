@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use teamster_fs::layout::Layout;
-use teamster_fs::{Dir, Lock, Waited, layout, proc, team_store};
+use teamster_fs::{Dir, Lock, LockWait, layout, proc, team_store};
 use teamster_isolate::git::{
     self, Git, GitError, ListedWorktree, Removal, Repo, WorktreeKind, WorktreeState,
 };
-use teamster_store::{FileStore, Read, Settings, SystemClock};
+use teamster_store::{FileStore, FileStoreSettings, ReadStore, SystemClock};
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::{TeamName, WorkerName};
 use teamster_view::workers::{self, WorkerRow};
@@ -32,7 +32,7 @@ pub struct ProjectGc<'a> {
     /// Holds `PATH`, in which git is looked for.
     pub path: OsString,
     /// How the store is opened.
-    pub settings: Settings,
+    pub settings: FileStoreSettings,
     /// The limits for judging the health of workers.
     pub limits: Limits,
 }
@@ -119,7 +119,7 @@ impl WorktreeStatus {
             self.listed.kind,
             WorktreeKind::Integration | WorktreeKind::Checks
         ) {
-            held = team_store::hold_off_runs(repo.project())?;
+            held = team_store::block_new_runs(repo.project())?;
             if held.is_none() {
                 let why = RUN_GOES_ON.to_owned();
                 return Ok(Removal::Kept { why });
@@ -228,8 +228,8 @@ impl TeamWorkers {
         // Checking must not create the file.
         team.stamp(&lock).ok()??;
         match Lock::wait(team, &lock, Duration::ZERO, true) {
-            Ok(Waited::Held(_)) => None,
-            Ok(Waited::TimedOut) => Some("its bridge is running".to_owned()),
+            Ok(LockWait::Held(_)) => None,
+            Ok(LockWait::TimedOut) => Some("its bridge is running".to_owned()),
             Err(error) => Some(error.to_string()),
         }
     }
@@ -258,7 +258,7 @@ fn rows(store: &FileStore, gc: &ProjectGc<'_>, team: &TeamName) -> Result<Vec<Wo
 
 /// Names a process that is in the worktree, or was started with its path.
 fn process_in(listed: &ListedWorktree) -> Option<String> {
-    let pids = proc::at_work_in(&listed.path)?;
+    let pids = proc::processes_in(&listed.path)?;
     let pid = pids.first()?;
     Some(format!("process {pid} is at work in it"))
 }

@@ -56,7 +56,7 @@ pub use reap::{ReapOptions, ReapReport, ReapResult, reap};
 pub use restore::{Restored, restore};
 pub use scan::scan;
 pub use scanner::{ScanOptions, TimeBudget};
-pub use session_hooks::{Swept, clean_up_at_session_end, sweep_at_session_start};
+pub use session_hooks::{SweepReport, clean_up_at_session_end, sweep_at_session_start};
 
 /// The default age from which a team counts as old.
 pub const TTL: Duration = Duration::from_secs(24 * 60 * 60);

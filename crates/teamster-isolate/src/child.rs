@@ -155,7 +155,7 @@ impl RunningChild {
         });
         let in_group = group.is_some_and(|group| group.members().contains(&pid));
         let input = child.stdin.take();
-        let room = Arc::new(Room::default());
+        let room = Arc::new(BufferBudget::default());
         if let Some(pipe) = child.stdout.take() {
             listen(
                 pipe,
@@ -217,7 +217,7 @@ impl RunningChild {
 
 /// The memory budget for one program's buffered lines.
 #[derive(Debug, Default)]
-struct Room {
+struct BufferBudget {
     taken: Mutex<usize>,
     freed: Condvar,
 }
@@ -227,12 +227,12 @@ struct Room {
 #[derive(Debug)]
 pub struct OutputLine {
     bytes: Vec<u8>,
-    room: Arc<Room>,
+    room: Arc<BufferBudget>,
 }
 
 impl OutputLine {
     /// Waits until the budget has room for the line, and creates it.
-    fn new(bytes: Vec<u8>, room: &Arc<Room>) -> Self {
+    fn new(bytes: Vec<u8>, room: &Arc<BufferBudget>) -> Self {
         let size = bytes.len() + EACH;
         let taken = room.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |taken: &mut usize| *taken > 0 && *taken + size > ON_THE_WAY;
@@ -278,7 +278,7 @@ impl Eq for OutputLine {}
 fn listen<T, F>(
     pipe: impl Read + Send + 'static,
     stream: OutputStream,
-    room: &Arc<Room>,
+    room: &Arc<BufferBudget>,
     said: Sender<T>,
     wrap: F,
 ) where

@@ -16,7 +16,7 @@ use crate::spawn::{is_of_git, spawn, without_callers_git};
 
 /// What to start, and how.
 #[derive(Debug)]
-pub struct Detached<'a> {
+pub struct DetachedProgram<'a> {
     /// The program.
     pub program: &'a Path,
     /// Its arguments.
@@ -29,7 +29,7 @@ pub struct Detached<'a> {
     pub unset: &'a [&'a str],
 }
 
-impl Detached<'_> {
+impl DetachedProgram<'_> {
     /// Starts the program. It has to create its own session with [`own_session`], which only the process itself can do.
     pub fn start(&self, output: File) -> io::Result<Child> {
         let errors = output.try_clone()?;

@@ -21,7 +21,7 @@
 //! environment and by their cgroup. A signal goes through a pidfd, which stays bound to the process it was opened for,
 //! so it reaches that process or none.
 //!
-//! Whether a process is alive is not decided here but in [`teamster_fs::proc::Machine::life`], which every crate uses;
+//! Whether a process is alive is not decided here but in [`teamster_fs::proc::Machine::process_state`], which every crate uses;
 //! whether a worker is dead, in [`teamster_types::health::judge`].
 //!
 //! # What it refuses

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use teamster_fs::proc::Machine;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 
 /// A handle of a process that existed when the handle was opened.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl ProcessHandle {
             Err(Errno::SRCH) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let is_it = machine.life(process) == Life::Alive;
+        let is_it = machine.process_state(process) == ProcessState::Alive;
         Ok(is_it.then_some(Self { handle }))
     }
 

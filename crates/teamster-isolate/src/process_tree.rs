@@ -19,7 +19,7 @@ use teamster_fs::OrTrace as _;
 use teamster_fs::cgroup::Cgroup;
 use teamster_fs::proc::Machine;
 use teamster_fs::processes::{self, ProcessEntry};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 
 use crate::process_handle::ProcessHandle;
 
@@ -142,7 +142,7 @@ impl<'a> ProcessTree<'a> {
         loop {
             self.reap();
             known.extend(self.members());
-            known.retain(|process| self.machine.life(process) == Life::Alive);
+            known.retain(|process| self.machine.process_state(process) == ProcessState::Alive);
             let Some(first) = known.first().cloned() else {
                 return true;
             };

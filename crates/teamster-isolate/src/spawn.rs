@@ -70,6 +70,6 @@ pub(crate) fn spawn_in(
         return command.spawn();
     };
     let child = command.spawn();
-    group.let_go(me);
+    group.release(me);
     child
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use teamster_fs::proc::{self, Machine};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 
 use crate::process_handle::ProcessHandle;
 
@@ -65,7 +65,7 @@ pub fn terminate(
     grace: Duration,
 ) -> Result<Termination, TerminateError> {
     prove(machine, process)?;
-    if machine.life(process) != Life::Alive {
+    if machine.process_state(process) != ProcessState::Alive {
         return Ok(Termination::Before);
     }
     terminate_held(machine, process, grace)
@@ -186,7 +186,7 @@ mod tests {
             terminate(&machine, &worker.record, GRACE),
             Ok(Termination::Asked)
         );
-        assert_eq!(machine.life(&worker.record), Life::Gone);
+        assert_eq!(machine.process_state(&worker.record), ProcessState::Gone);
         assert_eq!(
             terminate(&machine, &worker.record, GRACE),
             Ok(Termination::Before)
@@ -203,7 +203,7 @@ mod tests {
             Ok(Termination::Killed)
         );
         assert!(began.elapsed() >= SHORT);
-        assert_eq!(machine.life(&worker.record), Life::Gone);
+        assert_eq!(machine.process_state(&worker.record), ProcessState::Gone);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use teamster_app::error::AppError;
 use teamster_app::runs::{self, RunRequest};
-use teamster_app::trust::Unknown;
+use teamster_app::trust::UntrustedPolicy;
 use teamster_app::{App, messages};
 use teamster_journal::payload::{Approve, Budget};
 use teamster_store::TeamEntry;
@@ -355,7 +355,7 @@ fn run_start(app: &App, arguments: RunStartArguments) -> Result<Value, AppError>
         },
         ..RunRequest::default()
     };
-    let started = runs::prepare(app, &request)?.create(app, Unknown::Refuse)?;
+    let started = runs::prepare(app, &request)?.create(app, UntrustedPolicy::Refuse)?;
     let team = started.team.clone();
     // The process that hosts the run takes the lock itself.
     drop(started.lock);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use teamster_fs::{Sync, layout};
+use teamster_fs::{Durability, layout};
 use teamster_types::Time;
 use teamster_types::redact::redact;
 
@@ -43,7 +43,7 @@ impl ApprovalDecision {
 /// The channel of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Via {
+pub enum DecisionChannel {
     /// By a person at a terminal.
     Terminal,
     /// By a person in Studio.
@@ -64,7 +64,7 @@ pub struct NewApproval {
     /// The session it belongs to.
     pub session_id: String,
     /// The channel of the decision.
-    pub via: Via,
+    pub via: DecisionChannel,
     /// The reason, as the decider gave it; may be empty.
     pub reason: String,
 }
@@ -83,7 +83,7 @@ pub struct ApprovalRecord {
     /// The session it belongs to.
     pub session_id: String,
     /// The channel of the decision.
-    pub via: Via,
+    pub via: DecisionChannel,
     /// The reason, as the decider gave it.
     pub reason: String,
     /// When it was decided.
@@ -93,7 +93,7 @@ pub struct ApprovalRecord {
 impl Party {
     /// Records a decision in its own file; an earlier record is never replaced.
     pub fn record_approval(&self, new: &NewApproval, now: Time) -> Result<ApprovalRecord> {
-        let _held = self.hold()?;
+        let _held = self.lock()?;
         let folder = self.folder(layout::APPROVALS)?;
         // Colons are not allowed in file names on all systems.
         let time = now.to_string().replace([':', '.'], "-");
@@ -116,8 +116,8 @@ impl Party {
             let mut bytes = serde_json::to_vec_pretty(&record)
                 .map_err(|error| PartyError::damaged(&name, &error))?;
             bytes.push(b'\n');
-            if folder.create_new(&name, &bytes, Sync::Durable)? {
-                self.tell(
+            if folder.create_new(&name, &bytes, Durability::Durable)? {
+                self.append_event(
                     now,
                     &json!({ "type": "approval.recorded", "approval": record.id, "decision": record.decision }),
                 )?;
@@ -153,7 +153,7 @@ mod tests {
             commit: "c1".into(),
             base: "b1".into(),
             session_id: "party-t-20260207120000-abcd".into(),
-            via: Via::Terminal,
+            via: DecisionChannel::Terminal,
             reason: "tests are missing".into(),
         };
         let first = party.record_approval(&new, now).unwrap();

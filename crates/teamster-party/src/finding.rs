@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use teamster_fs::{Sync, layout};
+use teamster_fs::{Durability, layout};
 use teamster_types::Time;
 use teamster_types::redact::redact;
 
@@ -52,7 +52,7 @@ impl Party {
                 "keep the details in a file of their own",
             ));
         }
-        let _held = self.hold()?;
+        let _held = self.lock()?;
         let folder = self.folder(layout::FINDINGS)?;
         let taken = folder.entries()?;
         let highest = taken.iter().filter_map(|entry| number(&entry.name, phase));
@@ -66,7 +66,7 @@ impl Party {
         );
         for number in highest.max().unwrap_or(0) + 1..=MOST {
             let name = format!("{}-{number:03}.md", phase.as_str());
-            if folder.create_new(&name, text.as_bytes(), Sync::Durable)? {
+            if folder.create_new(&name, text.as_bytes(), Durability::Durable)? {
                 return Ok(name);
             }
         }

@@ -33,10 +33,10 @@ mod ticket;
 
 use std::time::Duration;
 
-use teamster_fs::{Dir, Lock, Waited, layout};
+use teamster_fs::{Dir, Lock, LockWait, layout};
 use teamster_types::TeamName;
 
-pub use approval::{ApprovalDecision, ApprovalRecord, NewApproval, Via};
+pub use approval::{ApprovalDecision, ApprovalRecord, DecisionChannel, NewApproval};
 pub use error::{PartyError, PartyErrorKind};
 pub use finding::{PHASES, Phase};
 pub use session::{FixLoop, MAX_ATTEMPTS, NewSession, PartySession, PhaseChange, TakenStep};
@@ -62,7 +62,7 @@ impl Party {
 
     /// Returns the folder, creating it if necessary.
     pub fn make(project: &Dir) -> Result<Self> {
-        Self::made(project.child_or_create(layout::PARTY)?)
+        Self::create(project.child_or_create(layout::PARTY)?)
     }
 
     /// Returns the folder of a team's session, or `None` when there is none: the team's own if it has one, otherwise
@@ -88,7 +88,7 @@ impl Party {
         let other = shared.session().ok().flatten();
         let is_taken = other.is_some_and(|other| other.is_active() && other.team != team.as_str());
         if has_own || is_taken {
-            return Self::made(project.descend_or_create(&layout::own_party(team))?);
+            return Self::create(project.descend_or_create(&layout::own_party(team))?);
         }
         Ok(shared)
     }
@@ -115,7 +115,7 @@ impl Party {
         Ok(self.dir.stamp(layout::SESSION)?.is_some())
     }
 
-    fn made(dir: Dir) -> Result<Self> {
+    fn create(dir: Dir) -> Result<Self> {
         for folder in [layout::FINDINGS, layout::TICKETS, layout::APPROVALS] {
             dir.child_or_create(folder)?;
         }
@@ -123,10 +123,10 @@ impl Party {
     }
 
     /// Takes the lock that every change requires; the kernel releases it when the process dies.
-    fn hold(&self) -> Result<Lock> {
+    fn lock(&self) -> Result<Lock> {
         match Lock::wait(&self.dir, layout::PARTY_LOCK, PATIENCE, false)? {
-            Waited::Held(lock) => Ok(lock),
-            Waited::TimedOut => Err(PartyError::conflict(
+            LockWait::Held(lock) => Ok(lock),
+            LockWait::TimedOut => Err(PartyError::conflict(
                 "another process is changing the session",
                 "try again",
             )),

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use teamster_fs::{Lock, Sync, layout};
-use teamster_types::flow::{Facts, Flow, Round, Step};
+use teamster_fs::{Durability, Lock, layout};
+use teamster_types::flow::{Flow, FlowFacts, Round, Step};
 use teamster_types::json::Object;
 use teamster_types::redact::{redact, redact_json};
 use teamster_types::{TeamName, Time};
@@ -153,7 +153,7 @@ impl Party {
         }
         let mut members = checked_members(&new.members)?;
         members.iter_mut().for_each(redact_json);
-        let lock = self.hold()?;
+        let lock = self.lock()?;
         match self.session() {
             Ok(Some(old)) if old.is_active() && !force => {
                 return Err(PartyError::conflict(
@@ -184,7 +184,7 @@ impl Party {
             more: Object::new(),
         };
         self.save(&lock, &session)?;
-        self.tell(
+        self.append_event(
             now,
             &json!({ "type": "session.begun", "session": session.id }),
         )?;
@@ -199,10 +199,10 @@ impl Party {
                 "say it shorter, or put it into a finding",
             ));
         }
-        let lock = self.hold()?;
+        let lock = self.lock()?;
         let mut session = self.must_session()?;
         let flow = flow()?;
-        let facts = Facts {
+        let facts = FlowFacts {
             fix_attempt: session.fix_loop.attempt,
             max_attempts: session.fix_loop.max_attempts,
             revisions: session.revisions(),
@@ -212,38 +212,24 @@ impl Party {
         if let Some((Round::Fix, number)) = step.begins {
             session.fix_loop.attempt = number;
         }
-        session.phase.clone_from(&step.to);
-        session.phase_history.push(PhaseChange {
-            from: step.from.clone(),
-            to: step.to.clone(),
-            reason: redact(reason).into_owned(),
-            at: now,
-        });
-        session.updated_at = now;
-        self.save(&lock, &session)?;
-        self.tell(
-            now,
-            &json!({
-                "type": "session.phase", "session": session.id,
-                "from": step.from, "to": step.to, "reason": reason,
-            }),
-        )?;
+        let recorded = redact(reason).into_owned();
+        self.enter_phase(&lock, &mut session, &step.to, (recorded, reason), now)?;
         Ok(TakenStep { step, session })
     }
 
     /// Returns the current facts that the conditions of a transition depend on. The rounds are those of a session that
     /// has begun none.
-    pub fn facts(&self) -> Result<Facts> {
-        Ok(Facts {
+    pub fn facts(&self) -> Result<FlowFacts> {
+        Ok(FlowFacts {
             findings: self.findings()?,
             open_tickets: self.open_tickets()?,
-            ..Facts::default()
+            ..FlowFacts::default()
         })
     }
 
     /// Records which members were started, and the artifacts of the session; unchanged data is not written again.
     pub fn note_progress(&self, spawned: &[String], artifacts: &[Value], now: Time) -> Result<()> {
-        let lock = self.hold()?;
+        let lock = self.lock()?;
         let before = self.must_session()?;
         let mut session = before.clone();
         for member in &mut session.members {
@@ -269,7 +255,7 @@ impl Party {
     /// Ends a session as failed from any phase, when its driver has given up. A finished session is not changed.
     pub fn fail(&self, reason: &str, now: Time) -> Result<()> {
         const FAILED: &str = "FAILED";
-        let lock = self.hold()?;
+        let lock = self.lock()?;
         let mut session = self.must_session()?;
         if session.phase == FAILED {
             return Ok(());
@@ -280,20 +266,33 @@ impl Party {
                 "`teamster session init` begins another one",
             ));
         }
-        let from = std::mem::replace(&mut session.phase, FAILED.to_owned());
+        let recorded = redact(reason).chars().take(REASON_LIMIT).collect();
+        self.enter_phase(&lock, &mut session, FAILED, (recorded, reason), now)
+    }
+
+    /// Moves a session to another phase, with the reason as its history records it and as it was given, and saves it.
+    fn enter_phase(
+        &self,
+        lock: &Lock,
+        session: &mut PartySession,
+        to: &str,
+        (recorded, reason): (String, &str),
+        now: Time,
+    ) -> Result<()> {
+        let from = std::mem::replace(&mut session.phase, to.to_owned());
         session.phase_history.push(PhaseChange {
             from: from.clone(),
-            to: FAILED.to_owned(),
-            reason: redact(reason).chars().take(REASON_LIMIT).collect(),
+            to: to.to_owned(),
+            reason: recorded,
             at: now,
         });
         session.updated_at = now;
-        self.save(&lock, &session)?;
-        self.tell(
+        self.save(lock, session)?;
+        self.append_event(
             now,
             &json!({
                 "type": "session.phase", "session": session.id,
-                "from": from, "to": FAILED, "reason": reason,
+                "from": from, "to": to, "reason": reason,
             }),
         )
     }
@@ -343,11 +342,13 @@ impl Party {
         let mut bytes = serde_json::to_vec_pretty(session)
             .map_err(|error| PartyError::damaged(layout::SESSION, &error))?;
         bytes.push(b'\n');
-        Ok(self.dir.replace(layout::SESSION, &bytes, Sync::Durable)?)
+        Ok(self
+            .dir
+            .replace(layout::SESSION, &bytes, Durability::Durable)?)
     }
 
     /// Adds a line to the session's events.
-    pub(crate) fn tell(&self, now: Time, event: &Value) -> Result<()> {
+    pub(crate) fn append_event(&self, now: Time, event: &Value) -> Result<()> {
         let mut event = event.clone();
         redact_json(&mut event);
         event["ts"] = json!(now);
@@ -358,7 +359,7 @@ impl Party {
                 .rename(layout::PARTY_EVENTS, &self.dir, layout::OLD_PARTY_EVENTS)?;
         }
         self.dir
-            .append(layout::PARTY_EVENTS, line.as_bytes(), Sync::Durable)?;
+            .append(layout::PARTY_EVENTS, line.as_bytes(), Durability::Durable)?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use teamster_fs::{Sync, layout};
+use teamster_fs::{Durability, layout};
 use teamster_types::Time;
 use teamster_types::json::Object;
 use teamster_types::redact::redact;
@@ -122,7 +122,7 @@ impl Party {
     /// Updates the tickets of a run's tasks. A task without a ticket gets one if `may_create` is set, and the ticket of
     /// a removed task becomes DONE. Tickets that people created are not changed.
     pub fn follow_tasks(&self, tasks: &[TaskTicket], may_create: bool, now: Time) -> Result<()> {
-        let _held = self.hold()?;
+        let _held = self.lock()?;
         let mut tickets = self.tickets()?;
         for ticket in &mut tickets {
             let Some(number) = ticket.task() else {
@@ -140,7 +140,7 @@ impl Party {
             (ticket.status, ticket.assignee, ticket.updated_at) = (status, assignee, now);
             self.save_ticket(ticket)?;
             if before != status {
-                self.tell_update(ticket, before, now)?;
+                self.append_update(ticket, before, now)?;
             }
         }
         let is_known = |task: &TaskTicket| {
@@ -174,7 +174,7 @@ impl Party {
                 "say it shorter, or put it into a finding",
             ));
         }
-        let _held = self.hold()?;
+        let _held = self.lock()?;
         self.must_session()?;
         self.add_ticket(new, TicketStatus::Todo, Object::new(), now)
     }
@@ -204,7 +204,7 @@ impl Party {
             more,
         };
         self.save_ticket(&ticket)?;
-        self.tell(
+        self.append_event(
             now,
             &json!({ "type": "ticket.created", "ticket": ticket.id }),
         )?;
@@ -232,7 +232,7 @@ impl Party {
 
     /// Changes the status of a ticket.
     pub fn update_ticket(&self, id: &str, status: TicketStatus, now: Time) -> Result<Ticket> {
-        let _held = self.hold()?;
+        let _held = self.lock()?;
         let mut tickets = self.tickets()?.into_iter();
         let Some(mut ticket) = tickets.find(|ticket| ticket.id.eq_ignore_ascii_case(id)) else {
             return Err(PartyError::not_found(
@@ -244,13 +244,13 @@ impl Party {
         ticket.status = status;
         ticket.updated_at = now;
         self.save_ticket(&ticket)?;
-        self.tell_update(&ticket, before, now)?;
+        self.append_update(&ticket, before, now)?;
         Ok(ticket)
     }
 
-    fn tell_update(&self, ticket: &Ticket, before: TicketStatus, now: Time) -> Result<()> {
+    fn append_update(&self, ticket: &Ticket, before: TicketStatus, now: Time) -> Result<()> {
         let (id, status) = (&ticket.id, ticket.status);
-        self.tell(
+        self.append_event(
             now,
             &json!({ "type": "ticket.updated", "ticket": id, "from": before, "to": status }),
         )
@@ -269,7 +269,7 @@ impl Party {
             .map_err(|error| PartyError::damaged(&ticket.id, &error))?;
         bytes.push(b'\n');
         let name = format!("{}.json", ticket.id);
-        Ok(folder.replace(&name, &bytes, Sync::Durable)?)
+        Ok(folder.replace(&name, &bytes, Durability::Durable)?)
     }
 }
 

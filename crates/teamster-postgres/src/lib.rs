@@ -38,11 +38,11 @@ mod read;
 mod schema;
 mod session;
 mod store;
+mod transfer;
 mod txn;
 mod url;
 mod watch;
-mod whole;
 
-pub use schema::{StoreStatus, init, let_work, let_work_no_more, schema_needed, status};
+pub use schema::{StoreStatus, grant_access, init, revoke_access, schema_needed, status};
 pub use store::{PgSettings, PgStore};
 pub use url::StoreUrl;

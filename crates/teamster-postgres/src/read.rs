@@ -8,13 +8,14 @@ use serde::de::DeserializeOwned;
 use teamster_journal::{Event, EventKind, EventType};
 use teamster_store::backend::no_task;
 use teamster_store::{
-    Damaged, Filed, HostRight, JournalPage, Kind, KnownLog, Listen, LogPiece, LogRequest,
-    OtherHost, Read, Result, Signal, Store, StoreError, TaskList, TeamEntry, Watch, WorkLeft,
+    Damaged, HostRight, JournalPage, KnownLog, Listen, LogPiece, LogRequest, OtherHost, ReadStore,
+    Result, Signal, Store, StoreError, StoreErrorKind, StoredMessage, TaskList, TeamEntry, Watch,
+    WorkLeft,
 };
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::Message;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
@@ -41,8 +42,11 @@ const LONGEST_ANSWER: i32 = 4 * 1024 * 1024;
 
 /// Returns the error for a record that cannot be parsed.
 pub(crate) fn damaged(what: &str, error: &str) -> StoreError {
-    StoreError::new(Kind::Failed, format!("{what} in the database {error}"))
-        .hint("`teamster store status` checks the store")
+    StoreError::new(
+        StoreErrorKind::Failed,
+        format!("{what} in the database {error}"),
+    )
+    .hint("`teamster store status` checks the store")
 }
 
 /// Parses a record that is stored as text.
@@ -72,18 +76,18 @@ pub(crate) fn signal(drain: bool, body: &str) -> Result<Signal> {
 
 impl PgStore {
     /// Reads rows of one team. If there are none, checks that the team exists.
-    fn of_team(&self, team: &TeamName, statement: &str, more: &[Param<'_>]) -> Result<Vec<Row>> {
+    fn query_team(&self, team: &TeamName, statement: &str, more: &[Param<'_>]) -> Result<Vec<Row>> {
         let name = team.as_str();
         let mut params: Vec<Param<'_>> = vec![(&name, Type::TEXT)];
         params.extend(more.iter().map(|(value, kind)| (*value, kind.clone())));
         let rows = self.query(statement, &params)?;
         if rows.is_empty() {
-            self.must_be_there(team)?;
+            self.check_team_exists(team)?;
         }
         Ok(rows)
     }
 
-    fn must_be_there(&self, team: &TeamName) -> Result<()> {
+    fn check_team_exists(&self, team: &TeamName) -> Result<()> {
         let found = self.query(
             "SELECT FROM teamster.teams WHERE name = $1",
             &[(&team.as_str(), Type::TEXT)],
@@ -101,7 +105,7 @@ impl PgStore {
         params.extend(more.iter().map(|(value, kind)| (*value, kind.clone())));
         let rows = self.durable_query(statement, &params)?;
         if rows.is_empty() {
-            self.must_be_there(team)?;
+            self.check_team_exists(team)?;
         }
         let mut page = JournalPage {
             events: Vec::with_capacity(rows.len()),
@@ -121,13 +125,13 @@ impl PgStore {
     }
 }
 
-impl Read for PgStore {
+impl ReadStore for PgStore {
     fn now(&self) -> Time {
         self.server_now()
     }
 
-    fn hurry(&self) {
-        self.note_hurry();
+    fn limit_retries(&self) {
+        self.note_shutdown();
     }
 
     fn teams(&self) -> Result<Vec<TeamEntry>> {
@@ -145,7 +149,7 @@ impl Read for PgStore {
     }
 
     fn team(&self, team: &TeamName) -> Result<TeamConfig> {
-        let rows = self.of_team(
+        let rows = self.query_team(
             team,
             "SELECT config FROM teamster.teams WHERE name = $1",
             &[],
@@ -156,7 +160,7 @@ impl Read for PgStore {
     }
 
     fn task(&self, team: &TeamName, id: &TaskId) -> Result<Task> {
-        let rows = self.of_team(
+        let rows = self.query_team(
             team,
             "SELECT id, body FROM teamster.tasks WHERE team = $1 AND id = $2",
             &[(&id.as_str(), Type::TEXT)],
@@ -166,7 +170,7 @@ impl Read for PgStore {
     }
 
     fn tasks(&self, team: &TeamName) -> Result<TaskList> {
-        let rows = self.of_team(
+        let rows = self.query_team(
             team,
             "SELECT id, body FROM teamster.tasks WHERE team = $1 ORDER BY number, id COLLATE \"C\"",
             &[],
@@ -199,7 +203,7 @@ impl Read for PgStore {
     }
 
     fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>> {
-        let rows = self.of_team(
+        let rows = self.query_team(
             team,
             "SELECT body FROM teamster.failures WHERE team = $1 AND id = $2",
             &[(&id.as_str(), Type::TEXT)],
@@ -209,8 +213,8 @@ impl Read for PgStore {
             .transpose()
     }
 
-    fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {
-        let rows = self.of_team(
+    fn messages(&self, team: &TeamName) -> Result<Vec<StoredMessage>> {
+        let rows = self.query_team(
             team,
             "SELECT box, place, body FROM teamster.mail WHERE team = $1 \
              ORDER BY box LIKE 'outbox/%', box = 'inbox/lead', box COLLATE \"C\", place",
@@ -247,7 +251,7 @@ impl Read for PgStore {
             let Ok(message) = Message::parse(row.get::<_, &str>(2).as_bytes()) else {
                 continue;
             };
-            found.push(Filed {
+            found.push(StoredMessage {
                 delivered_at: receipt(&mailbox, 0, place),
                 acked_at: receipt(&mailbox, 1, place),
                 mailbox,
@@ -257,8 +261,8 @@ impl Read for PgStore {
         Ok(found)
     }
 
-    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<Filed>> {
-        let rows = self.of_team(
+    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<StoredMessage>> {
+        let rows = self.query_team(
             team,
             "SELECT m.box, m.body FROM teamster.mail m JOIN teamster.boxes b ON b.team = m.team AND b.box = m.box \
              WHERE m.team = $1 AND m.place > b.delivered \
@@ -267,14 +271,15 @@ impl Read for PgStore {
         )?;
         let filed = rows.iter().filter_map(|row| {
             let message = Message::parse(row.get::<_, &str>(1).as_bytes()).ok()?;
-            Some(Filed {
+            Some(StoredMessage {
                 mailbox: row.get(0),
                 message,
                 delivered_at: None,
                 acked_at: None,
             })
         });
-        let is_old = |filed: &Filed| filed.message.timestamp().is_some_and(|sent| sent < before);
+        let is_old =
+            |filed: &StoredMessage| filed.message.timestamp().is_some_and(|sent| sent < before);
         Ok(filed.filter(is_old).collect())
     }
 
@@ -295,11 +300,11 @@ impl Read for PgStore {
         Ok(())
     }
 
-    fn take_seat(&self, heartbeat: &Heartbeat, seen: Option<&str>) -> Result<bool> {
+    fn register_launch(&self, heartbeat: &Heartbeat, seen: Option<&str>) -> Result<bool> {
         let team = &heartbeat.team_name;
         let body = serde_json::to_string(heartbeat).unwrap_or_default();
         // A retry after a lost reply finds its own launch in the row and succeeds.
-        let taken = self.of_team(
+        let taken = self.query_team(
             team,
             "INSERT INTO teamster.beats AS b (team, worker, body) VALUES ($1, $2, $3) \
              ON CONFLICT (team, worker) DO UPDATE SET body = EXCLUDED.body, version = b.version + 1 \
@@ -357,7 +362,7 @@ impl Read for PgStore {
         match row.get::<_, Option<&str>>(0) {
             Some(answer) => parsed("an answer with logs", answer).map(Some),
             None => Err(StoreError::new(
-                Kind::Failed,
+                StoreErrorKind::Failed,
                 format!("a worker of team {team} answered with more of its logs than allowed"),
             )
             .hint("check that worker and its machine; the answer was discarded")),
@@ -397,8 +402,8 @@ impl Read for PgStore {
         .map(drop)
     }
 
-    fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {
-        self.of_team(
+    fn remove_heartbeat(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {
+        self.query_team(
             team,
             "DELETE FROM teamster.beats WHERE team = $1 AND worker = $2",
             &[(&worker.as_str(), Type::TEXT)],
@@ -407,7 +412,7 @@ impl Read for PgStore {
     }
 
     fn heartbeats(&self, team: &TeamName) -> Result<(Vec<Heartbeat>, Vec<Damaged>)> {
-        let rows = self.of_team(
+        let rows = self.query_team(
             team,
             "SELECT worker, body FROM teamster.beats WHERE team = $1 ORDER BY worker COLLATE \"C\"",
             &[],
@@ -425,7 +430,7 @@ impl Read for PgStore {
         Ok((beats, problems))
     }
 
-    fn life(&self, process: &ProcessId) -> Life {
+    fn process_state(&self, process: &ProcessId) -> ProcessState {
         self.life_of(process)
     }
 
@@ -474,11 +479,11 @@ impl Read for PgStore {
     }
 
     fn hosted_by(&self, holder: &str) -> Option<Arc<dyn Store>> {
-        Some(Arc::new(self.in_the_name_of(holder)))
+        Some(Arc::new(self.accepted_while_host(holder)))
     }
 
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>> {
-        let rows = self.of_team(
+        let rows = self.query_team(
             team,
             "SELECT drain, body FROM teamster.signals WHERE team = $1 AND worker = $2 ORDER BY drain",
             &[(&worker.as_str(), Type::TEXT)],
@@ -489,8 +494,12 @@ impl Read for PgStore {
     }
 
     fn listen(&self, team: &TeamName, worker: &WorkerName) -> Result<Box<dyn Listen>> {
-        self.must_be_there(team)?;
-        Ok(Box::new(PgListener::new(self.another(), team, worker)))
+        self.check_team_exists(team)?;
+        Ok(Box::new(PgListener::new(
+            self.second_handle(),
+            team,
+            worker,
+        )))
     }
 
     fn position(&self, team: &TeamName) -> Result<u64> {
@@ -537,8 +546,8 @@ impl Read for PgStore {
     }
 
     fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {
-        self.must_be_there(team)?;
-        Ok(Box::new(PgWatch::new(self.another(), team, after)?))
+        self.check_team_exists(team)?;
+        Ok(Box::new(PgWatch::new(self.second_handle(), team, after)?))
     }
 }
 

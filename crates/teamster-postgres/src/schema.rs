@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use teamster_store::{Kind, Result, StoreError};
+use teamster_store::{Result, StoreError, StoreErrorKind};
 use teamster_types::TeamName;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -102,13 +102,13 @@ pub fn status(url: &StoreUrl) -> Result<StoreStatus> {
         needed: MIGRATIONS.len(),
         role: rows.first().map_or_else(String::new, |row| row.get(0)),
         latency,
-        wakes: is_woken(url, &mut session, &Session::connect(url)?)?,
+        wakes: receives_notifications(url, &mut session, &Session::connect(url)?)?,
     })
 }
 
 /// Grants a database role access to a team: it may read everything of the team, and change what workers change. Only
 /// the owner of the store can do so.
-pub fn let_work(url: &StoreUrl, role: &str, team: &TeamName) -> Result<()> {
+pub fn grant_access(url: &StoreUrl, role: &str, team: &TeamName) -> Result<()> {
     let session = Session::connect(url)?;
     check(url, &session)?;
     let team_and_role = [
@@ -128,7 +128,7 @@ pub fn let_work(url: &StoreUrl, role: &str, team: &TeamName) -> Result<()> {
 }
 
 /// Revokes a role's access to a team, and returns whether it had it.
-pub fn let_work_no_more(url: &StoreUrl, role: &str, team: &TeamName) -> Result<bool> {
+pub fn revoke_access(url: &StoreUrl, role: &str, team: &TeamName) -> Result<bool> {
     let session = Session::connect(url)?;
     check(url, &session)?;
     let taken = session.query(
@@ -140,11 +140,15 @@ pub fn let_work_no_more(url: &StoreUrl, role: &str, team: &TeamName) -> Result<b
 }
 
 /// Returns whether a notification from another connection wakes this one.
-pub(crate) fn is_woken(url: &StoreUrl, session: &mut Session, other: &Session) -> Result<bool> {
+pub(crate) fn receives_notifications(
+    url: &StoreUrl,
+    session: &mut Session,
+    other: &Session,
+) -> Result<bool> {
     let channel = format!("teamster_status_{}", teamster_fs::random_hex());
     session.execute(url, &format!("LISTEN \"{channel}\""))?;
     other.execute(url, &format!("NOTIFY \"{channel}\""))?;
-    let woken = !session.wait_for_wakes(WAKE).is_empty();
+    let woken = !session.wait_for_notifications(WAKE).is_empty();
     // Behind a pooler, another client gets the connection afterwards.
     let _ = session.execute(url, &format!("UNLISTEN \"{channel}\""));
     Ok(woken)
@@ -163,7 +167,7 @@ pub(crate) fn check(url: &StoreUrl, session: &Session) -> Result<()> {
                 format!("the store of {url} has version {found}, but this teamster needs {needed}")
             }
         };
-        return Err(StoreError::new(Kind::Unreachable, what)
+        return Err(StoreError::new(StoreErrorKind::Unreachable, what)
             .hint("`teamster store init` creates or upgrades it, and keeps its data"));
     }
     Ok(())

@@ -12,7 +12,7 @@ use rustls::crypto::{self, CryptoProvider};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use teamster_store::{Kind, Result, StoreError};
+use teamster_store::{Result, StoreError, StoreErrorKind};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_postgres::error::SqlState;
@@ -20,7 +20,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Error, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::url::{StoreUrl, Trust};
+use crate::url::{CertificateCheck, StoreUrl};
 
 /// A parameter of a statement with its type. Types are explicit, so that no statement has to be prepared first: a
 /// pooler may use another server connection for every transaction.
@@ -49,7 +49,7 @@ const ANSWER: Duration = Duration::from_secs(25);
 pub(crate) struct Session {
     runtime: Runtime,
     client: Client,
-    wakes: mpsc::UnboundedReceiver<String>,
+    notifications: mpsc::UnboundedReceiver<String>,
     /// Whether there is no pooler in between, so that prepared statements stay on this connection.
     pub(crate) is_direct: bool,
     /// The prepared statements, by their text.
@@ -83,7 +83,7 @@ impl Session {
             .build()
             .map_err(|error| unreachable(url, &error.to_string()))?;
         let tls = tls(url)?;
-        let (sender, wakes) = mpsc::unbounded_channel();
+        let (sender, notifications) = mpsc::unbounded_channel();
         let connected = runtime.block_on(async {
             let (client, mut connection) = url.config.connect(tls).await?;
             tokio::spawn(async move {
@@ -112,7 +112,7 @@ impl Session {
         Ok(Self {
             runtime,
             client,
-            wakes,
+            notifications,
             is_direct: is_direct(&row),
             prepared: OnceCell::new(),
             version: u32::try_from(row.get::<_, i32>(0)).unwrap_or(0),
@@ -216,12 +216,12 @@ impl Session {
 
     /// Waits up to `patience` for a notification, and returns the addressees of all that arrived; empty text means
     /// everybody.
-    pub(crate) fn wait_for_wakes(&mut self, patience: Duration) -> Vec<String> {
-        let wakes = &mut self.wakes;
+    pub(crate) fn wait_for_notifications(&mut self, patience: Duration) -> Vec<String> {
+        let notifications = &mut self.notifications;
         self.runtime.block_on(async {
-            let first = tokio::time::timeout(patience, wakes.recv()).await;
+            let first = tokio::time::timeout(patience, notifications.recv()).await;
             let mut all: Vec<String> = first.ok().flatten().into_iter().collect();
-            while let Ok(next) = wakes.try_recv() {
+            while let Ok(next) = notifications.try_recv() {
                 all.push(next);
             }
             all
@@ -280,14 +280,14 @@ fn ends_connection(state: &SqlState) -> bool {
 /// Returns the error for an unreachable server.
 fn unreachable(url: &StoreUrl, why: &str) -> StoreError {
     StoreError::new(
-        Kind::Unreachable,
+        StoreErrorKind::Unreachable,
         format!("the database {url} cannot be reached: {why}"),
     )
     .hint("check the address and that the server runs; `teamster store status` tries again")
 }
 
 /// Returns the same error, marked as temporary.
-fn waited_for(error: StoreError) -> StoreError {
+fn temporary(error: StoreError) -> StoreError {
     StoreError {
         busy: true,
         ..error
@@ -297,7 +297,7 @@ fn waited_for(error: StoreError) -> StoreError {
 /// Returns the error for a server and an address that disagree about TLS.
 fn no_tls(url: &StoreUrl, why: &str) -> StoreError {
     StoreError::new(
-        Kind::Unreachable,
+        StoreErrorKind::Unreachable,
         format!("the database {url} cannot be reached with TLS as its address requires: {why}"),
     )
     .hint(
@@ -329,47 +329,47 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
             .hint("`teamster team list` shows the teams of this store"),
         STALE => StoreError::busy(said.to_owned()),
         NOT_HOST => new(
-            Kind::Conflict,
+            StoreErrorKind::Conflict,
             format!("{said}, so this process makes no more changes"),
             "`teamster status` shows its progress",
         ),
         // The schema, a table or a function does not exist.
         "3F000" | "42P01" | "42883" => new(
-            Kind::Unreachable,
+            StoreErrorKind::Unreachable,
             format!("the database {url} has no teamster store: {said}"),
             "`teamster store init` creates one",
         ),
         "42704" => new(
-            Kind::NotFound,
+            StoreErrorKind::NotFound,
             format!("the database {url} says: {said}"),
             "`CREATE ROLE name LOGIN` makes a role",
         ),
         "28000" | "28P01" => new(
-            Kind::Unreachable,
+            StoreErrorKind::Unreachable,
             format!("the database {url} refuses the login: {said}"),
             "check the user and the password of the address",
         ),
         "3D000" => new(
-            Kind::Unreachable,
+            StoreErrorKind::Unreachable,
             format!("the database {url} does not exist: {said}"),
             "`createdb` creates a database",
         ),
         "42501" => new(
-            Kind::Refused,
+            StoreErrorKind::Refused,
             format!("the role of {url} lacks a privilege: {said}"),
             "use the role that owns the store, or have the database owner grant this role the \
              privilege: creating the store needs `GRANT CREATE ON DATABASE`",
         ),
         // The server is starting up.
-        "57P03" => waited_for(unreachable(url, said)),
+        "57P03" => temporary(unreachable(url, said)),
         _ if ends_connection(state) => unreachable(url, said),
         "53100" => new(
-            Kind::Unreachable,
+            StoreErrorKind::Unreachable,
             format!("the disk of the server of {url} is full: {said}"),
             "make room on the server and try again; nothing was changed",
         ),
-        "53300" => waited_for(new(
-            Kind::Unreachable,
+        "53300" => temporary(new(
+            StoreErrorKind::Unreachable,
             format!("the server of {url} accepts no more connections: {said}"),
             "raise max_connections, or put a connection pooler in front of it",
         )),
@@ -378,7 +378,7 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
         ))
         .hint("try again; `teamster store status` shows who holds locks"),
         code => new(
-            Kind::Failed,
+            StoreErrorKind::Failed,
             format!("the database {url} says: {said} ({code})"),
             "`teamster store status` checks the store",
         ),
@@ -394,22 +394,22 @@ fn tls(url: &StoreUrl) -> Result<MakeRustlsConnect> {
     let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| refused(format!("TLS cannot be set up: {error}")))?;
-    let config = if url.trust == Trust::Any {
+    let config = if url.trust == CertificateCheck::Any {
         builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
             .with_no_client_auth()
     } else {
         let roots = Arc::new(roots(url).map_err(refused)?);
         let strict = rustls::client::WebPkiServerVerifier::builder_with_provider(roots, provider)
             .build()
             .map_err(|error| refused(format!("certificates cannot be verified: {error}")))?;
-        if url.trust == Trust::Host {
+        if url.trust == CertificateCheck::Host {
             builder.with_webpki_verifier(strict).with_no_client_auth()
         } else {
             builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyHost(strict)))
+                .with_custom_certificate_verifier(Arc::new(AcceptAnyHostName(strict)))
                 .with_no_client_auth()
         }
     };
@@ -453,15 +453,15 @@ fn roots(url: &StoreUrl) -> Result<RootCertStore, String> {
 
 /// Accepts any certificate, as `sslmode=require` does in libpq.
 #[derive(Debug)]
-struct AnyServer(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
 /// Accepts any host name in a certificate from a known authority, as `sslmode=verify-ca` does in libpq.
 #[derive(Debug)]
-struct AnyHost(Arc<rustls::client::WebPkiServerVerifier>);
+struct AcceptAnyHostName(Arc<rustls::client::WebPkiServerVerifier>);
 
-type Verified<T> = Result<T, rustls::Error>;
+type TlsResult<T> = Result<T, rustls::Error>;
 
-impl ServerCertVerifier for AnyServer {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,
@@ -469,7 +469,7 @@ impl ServerCertVerifier for AnyServer {
         _server: &ServerName<'_>,
         _ocsp: &[u8],
         _now: UnixTime,
-    ) -> Verified<ServerCertVerified> {
+    ) -> TlsResult<ServerCertVerified> {
         Ok(ServerCertVerified::assertion())
     }
 
@@ -478,7 +478,7 @@ impl ServerCertVerifier for AnyServer {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Verified<HandshakeSignatureValid> {
+    ) -> TlsResult<HandshakeSignatureValid> {
         let algorithms = &self.0.signature_verification_algorithms;
         crypto::verify_tls12_signature(message, certificate, signed, algorithms)
     }
@@ -488,7 +488,7 @@ impl ServerCertVerifier for AnyServer {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Verified<HandshakeSignatureValid> {
+    ) -> TlsResult<HandshakeSignatureValid> {
         let algorithms = &self.0.signature_verification_algorithms;
         crypto::verify_tls13_signature(message, certificate, signed, algorithms)
     }
@@ -498,7 +498,7 @@ impl ServerCertVerifier for AnyServer {
     }
 }
 
-impl ServerCertVerifier for AnyHost {
+impl ServerCertVerifier for AcceptAnyHostName {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -506,7 +506,7 @@ impl ServerCertVerifier for AnyHost {
         server: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
-    ) -> Verified<ServerCertVerified> {
+    ) -> TlsResult<ServerCertVerified> {
         let judged = self
             .0
             .verify_server_cert(end_entity, intermediates, server, ocsp, now);
@@ -523,7 +523,7 @@ impl ServerCertVerifier for AnyHost {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Verified<HandshakeSignatureValid> {
+    ) -> TlsResult<HandshakeSignatureValid> {
         self.0.verify_tls12_signature(message, certificate, signed)
     }
 
@@ -532,7 +532,7 @@ impl ServerCertVerifier for AnyHost {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Verified<HandshakeSignatureValid> {
+    ) -> TlsResult<HandshakeSignatureValid> {
         self.0.verify_tls13_signature(message, certificate, signed)
     }
 

@@ -11,16 +11,16 @@ use teamster_store::backend::{created, refuse_held};
 use teamster_store::{Backend, Clock, DeletedTeam, Result, StoreError, TeamExport, Txn};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::Reservations;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::team::{NewTeam, TeamConfig};
 use teamster_types::{TeamName, Time, WorkerName};
 use tokio_postgres::types::Type;
 
 use crate::schema;
 use crate::session::{MAKE_DURABLE, Param, STALE, Session, StatementError};
-use crate::txn::{AskedFor, PREPARED, PgTxn};
+use crate::transfer;
+use crate::txn::{CandidateSearch, PREPARED, PgTxn};
 use crate::url::StoreUrl;
-use crate::whole;
 
 /// The maximum number of idle connections in the pool.
 const KEPT: usize = 4;
@@ -42,11 +42,11 @@ const CLAIM_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_CLAIM_PAUSE: Duration = Duration::from_millis(64);
 
 /// How one attempt of a transaction proceeds.
-pub(crate) struct Manner {
+pub(crate) struct AttemptMode {
     /// The operation, as the command line names it.
     pub(crate) what: &'static str,
     /// The search that the same operation made last time, which is sent along when the transaction is opened.
-    pub(crate) question: Option<AskedFor>,
+    pub(crate) question: Option<CandidateSearch>,
     /// Whether the lock of the team is taken before anything is read: slower, but without conflicts.
     pub(crate) locks_first: bool,
     /// Whether to wait for tasks that are being claimed, instead of reporting that there is nothing to do.
@@ -85,7 +85,7 @@ impl Default for PgSettings {
 }
 
 /// Decides whether a process is alive, in place of the machine.
-type Lives = dyn Fn(&ProcessId) -> Life + Send + Sync;
+type LivenessCheck = dyn Fn(&ProcessId) -> ProcessState + Send + Sync;
 
 /// Teams in a database.
 pub struct PgStore {
@@ -95,22 +95,22 @@ pub struct PgStore {
     pub(crate) me: ProcessId,
     /// The holder of the right to host a team, in whose name changes are made; empty when this process is not a host.
     pub(crate) host: String,
-    lives: Arc<Lives>,
+    lives: Arc<LivenessCheck>,
     /// The idle connections, each with the time it was returned. The one used last is reused first.
     idle: Arc<Mutex<Vec<(Instant, Session)>>>,
     clock: Arc<Mutex<Option<ServerClock>>>,
     /// A cache of registries, each with its edition: the registry of a large team is long and seldom changes.
-    configs: Arc<Mutex<HashMap<TeamName, KnownConfig>>>,
+    configs: Arc<Mutex<HashMap<TeamName, CachedConfig>>>,
     /// The worker whose heartbeat was read last: a worker's process reads no other.
     usual_worker: Arc<Mutex<Option<String>>>,
     /// The last search for a task, and its operation: a worker searches for the same every time.
-    question: Arc<Mutex<Option<(&'static str, AskedFor)>>>,
+    question: Arc<Mutex<Option<(&'static str, CandidateSearch)>>>,
     /// Whether this process is shutting down, and so retries only briefly.
     is_hurried: Arc<AtomicBool>,
 }
 
 /// A registry with its edition.
-type KnownConfig = (String, Arc<TeamConfig>);
+type CachedConfig = (String, Arc<TeamConfig>);
 
 /// The server's time at a known instant of this process.
 #[derive(Clone, Copy)]
@@ -130,7 +130,7 @@ impl PgStore {
             settings,
             me: machine.me().clone(),
             host: String::new(),
-            lives: Arc::new(move |process: &ProcessId| machine.life(process)),
+            lives: Arc::new(move |process: &ProcessId| machine.process_state(process)),
             idle: Arc::new(Mutex::new(vec![(Instant::now(), session)])),
             clock: Arc::default(),
             configs: Arc::default(),
@@ -142,7 +142,7 @@ impl PgStore {
 
     /// Opens the first connection. Retries only if the server has no free connection or is starting up.
     fn first_session(url: &StoreUrl, patience: Duration) -> Result<Session> {
-        let mut retry = Pauses::new();
+        let mut retry = Backoff::new();
         loop {
             match Session::connect(url) {
                 Err(error) if error.busy => {
@@ -172,34 +172,34 @@ impl PgStore {
     }
 
     /// Returns the same store, whose changes are accepted only while `holder` has the right to host the team.
-    pub(crate) fn in_the_name_of(&self, holder: &str) -> Self {
-        let mut store = self.another();
+    pub(crate) fn accepted_while_host(&self, holder: &str) -> Self {
+        let mut store = self.second_handle();
         holder.clone_into(&mut store.host);
         store.settings.patience = store.settings.patience.max(store.settings.lease);
         store
     }
 
     /// Returns another handle to the same store, for a listener that outlives the borrow.
-    pub(crate) fn another(&self) -> Self {
+    pub(crate) fn second_handle(&self) -> Self {
         self.claiming_as(self.me.clone())
     }
 
     /// Returns the same store with another check of whether a process is alive, for tests.
     #[must_use]
-    pub fn judging_by(
+    pub fn with_liveness(
         mut self,
-        lives: impl Fn(&ProcessId) -> Life + Send + Sync + 'static,
+        lives: impl Fn(&ProcessId) -> ProcessState + Send + Sync + 'static,
     ) -> Self {
         self.lives = Arc::new(lives);
         self
     }
 
-    pub(crate) fn life_of(&self, process: &ProcessId) -> Life {
+    pub(crate) fn life_of(&self, process: &ProcessId) -> ProcessState {
         (self.lives)(process)
     }
 
     /// Returns the cached registry of a team, with its edition.
-    pub(crate) fn known_config(&self, team: &TeamName) -> Option<KnownConfig> {
+    pub(crate) fn known_config(&self, team: &TeamName) -> Option<CachedConfig> {
         let configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         configs.get(team).cloned()
     }
@@ -221,20 +221,20 @@ impl PgStore {
     }
 
     /// Returns the search that the same operation made last time.
-    fn known_question(&self, what: &'static str) -> Option<AskedFor> {
+    fn cached_search(&self, what: &'static str) -> Option<CandidateSearch> {
         let known = self.question.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.as_ref().filter(|(kind, _)| *kind == what);
         known.map(|(_, question)| question.clone())
     }
 
-    pub(crate) fn note_question(&self, what: &'static str, question: &AskedFor) {
+    pub(crate) fn cache_search(&self, what: &'static str, question: &CandidateSearch) {
         let mut known = self.question.lock().unwrap_or_else(PoisonError::into_inner);
         if known.as_ref().is_none_or(|(_, known)| known != question) {
             *known = Some((what, question.clone()));
         }
     }
 
-    pub(crate) fn note_hurry(&self) {
+    pub(crate) fn note_shutdown(&self) {
         self.is_hurried.store(true, Ordering::Relaxed);
     }
 
@@ -249,13 +249,13 @@ impl PgStore {
             match kept {
                 Some((_, session)) if session.is_closed() => {}
                 Some((_, session)) => return Ok(session),
-                None => return self.own_session(),
+                None => return self.new_session(),
             }
         }
     }
 
     /// Returns a connection to the pool.
-    pub(crate) fn keep(&self, session: Session) {
+    pub(crate) fn return_session(&self, session: Session) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|(since, _)| since.elapsed() < IDLE);
         if idle.len() < KEPT && !session.is_closed() {
@@ -264,7 +264,7 @@ impl PgStore {
     }
 
     /// Opens a new connection.
-    pub(crate) fn own_session(&self) -> Result<Session> {
+    pub(crate) fn new_session(&self) -> Result<Session> {
         // After a crash the server may have lost the registry that we cached, and reuse its edition for another one.
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         configs.clear();
@@ -303,11 +303,11 @@ impl PgStore {
             let trouble = match self.session() {
                 Ok(mut session) => match work(&mut session) {
                     Ok(answer) => {
-                        self.keep(session);
+                        self.return_session(session);
                         return Ok(answer);
                     }
                     Err(StatementError::Refused(_, error)) => {
-                        self.keep(session);
+                        self.return_session(session);
                         return Err(error);
                     }
                     Err(StatementError::Lost(error)) => error,
@@ -354,7 +354,7 @@ impl PgStore {
         let asked = Instant::now();
         let told = self.session().and_then(|session| {
             let rows = session.query(&self.url, "SELECT teamster.now_millis()", &[])?;
-            self.keep(session);
+            self.return_session(session);
             Ok(Time::from_millis(rows[0].get(0)))
         });
         match told {
@@ -385,15 +385,15 @@ impl PgStore {
         session: &mut Session,
         team: &TeamName,
         nonce: &str,
-        manner: Manner,
+        mode: AttemptMode,
         change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
     ) -> Result<u64, ChangeError> {
-        let mut txn = PgTxn::open(self, session, team, nonce, manner)?;
-        let made = match change(&mut txn) {
+        let mut txn = PgTxn::open(self, session, team, nonce, mode)?;
+        let committed = match change(&mut txn) {
             Ok(()) => txn.commit(),
             Err(error) => Err(txn.abandon(error)),
         };
-        Ok(made?.unwrap_or(0))
+        Ok(committed?.unwrap_or(0))
     }
 
     /// Returns the position before the transaction whose first event has this id, if it was committed.
@@ -448,12 +448,12 @@ impl From<StatementError> for ChangeError {
 
 /// Delays between retries, with exponential backoff and jitter, so that clients that lost a server do not return all at
 /// once.
-struct Pauses {
+struct Backoff {
     begun: Instant,
     pause: Duration,
 }
 
-impl Pauses {
+impl Backoff {
     fn new() -> Self {
         Self {
             begun: Instant::now(),
@@ -480,12 +480,12 @@ impl Pauses {
 /// Retries of one operation, for as long as the store's patience lasts.
 struct Retry<'a> {
     store: &'a PgStore,
-    pauses: Pauses,
+    pauses: Backoff,
 }
 
 impl<'a> Retry<'a> {
     fn new(store: &'a PgStore) -> Self {
-        let pauses = Pauses::new();
+        let pauses = Backoff::new();
         Self { store, pauses }
     }
 
@@ -500,7 +500,7 @@ impl<'a> Retry<'a> {
 
     /// Waits before the next retry, or returns the error when no time is left or a retry is useless.
     fn pause(&mut self, trouble: StoreError) -> Result<()> {
-        if !(trouble.busy || trouble.kind == teamster_store::Kind::Unreachable) {
+        if !(trouble.busy || trouble.kind == teamster_store::StoreErrorKind::Unreachable) {
             return Err(trouble);
         }
         let left = self.left();
@@ -547,7 +547,7 @@ impl Backend for PgStore {
             if is_doubtful {
                 match self.find_made(&session, team, &nonce) {
                     Ok(Some(position)) => {
-                        self.keep(session);
+                        self.return_session(session);
                         return Ok(position);
                     }
                     Ok(None) => {}
@@ -557,19 +557,19 @@ impl Backend for PgStore {
                     }
                 }
             }
-            let manner = Manner {
+            let mode = AttemptMode {
                 what,
-                question: self.known_question(what),
+                question: self.cached_search(what),
                 locks_first: tries >= FREE_TRIES || self.settings.clock.is_some(),
                 waits_for_claims: !self.settings.polls && start.elapsed() < CLAIM_WAIT,
             };
-            match self.attempt(&mut session, team, &nonce, manner, change) {
+            match self.attempt(&mut session, team, &nonce, mode, change) {
                 Ok(position) => {
-                    self.keep(session);
+                    self.return_session(session);
                     return Ok(position);
                 }
                 Err(ChangeError::Stale) => {
-                    self.keep(session);
+                    self.return_session(session);
                     tries += 1;
                     if retry.left().is_zero() {
                         return Err(StoreError::busy(format!(
@@ -579,12 +579,12 @@ impl Backend for PgStore {
                     }
                 }
                 Err(ChangeError::BeingClaimed) => {
-                    self.keep(session);
+                    self.return_session(session);
                     std::thread::sleep(claim_pause);
                     claim_pause = (claim_pause * 2).min(LONGEST_CLAIM_PAUSE);
                 }
                 Err(ChangeError::MadeBefore) => {
-                    self.keep(session);
+                    self.return_session(session);
                     // The next round looks for the committed transaction. If there is none, two new tasks got the same
                     // number.
                     is_doubtful = true;
@@ -595,7 +595,7 @@ impl Backend for PgStore {
                     retry.pause(error)?;
                 }
                 Err(ChangeError::Refused(error)) => {
-                    self.keep(session);
+                    self.return_session(session);
                     if !error.busy {
                         return Err(error);
                     }
@@ -660,7 +660,7 @@ impl Backend for PgStore {
         if dropped.is_err() {
             let _ = session.execute(&self.url, "ROLLBACK");
         }
-        self.keep(session);
+        self.return_session(session);
         dropped?;
         Ok(DeletedTeam {
             trash: None,
@@ -668,12 +668,12 @@ impl Backend for PgStore {
         })
     }
 
-    fn whole_team(&self, team: &TeamName) -> Result<TeamExport> {
-        whole::export(self, team)
+    fn snapshot_team(&self, team: &TeamName) -> Result<TeamExport> {
+        transfer::export(self, team)
     }
 
-    fn put_whole_team(&self, export: &TeamExport) -> Result<()> {
-        whole::import(self, export)
+    fn restore_team(&self, export: &TeamExport) -> Result<()> {
+        transfer::import(self, export)
     }
 }
 

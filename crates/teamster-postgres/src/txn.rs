@@ -4,16 +4,16 @@ mod columns;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use serde_json::Value;
 use teamster_journal::{Event, NewEvent};
-use teamster_store::{Candidates, MailCursor, Position, Result, Signal, StoreError, Txn};
+use teamster_store::{
+    Candidates, MailCursor, Position, Result, Signal, StoreError, Txn, TxnContext,
+};
 use teamster_types::failure::{Failure, LONGEST_BACKOFF};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
-use teamster_types::paths::Reservations;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
@@ -22,7 +22,7 @@ use tokio_postgres::types::Type;
 
 use crate::read;
 use crate::session::{MAKE_DURABLE, Param, Session, StatementError};
-use crate::store::{ChangeError, Manner, PgStore, no_team, position, stored};
+use crate::store::{AttemptMode, ChangeError, PgStore, no_team, position, stored};
 use crate::watch;
 
 pub(crate) use columns::{AppliedColumns, INSERT_TASKS, json_text};
@@ -37,7 +37,7 @@ struct ReadTask {
 
 /// The locks that the transaction holds on the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum LocksHeld {
     /// No transaction is open: every statement is a transaction of its own.
     Nothing,
     /// A transaction is open and has locked the offered rows.
@@ -48,15 +48,15 @@ enum Held {
 
 /// A search for a task: the worker, its capabilities, and the owners that are lost.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct AskedFor {
+pub(crate) struct CandidateSearch {
     worker: String,
     capabilities: Vec<String>,
     lost: Vec<String>,
 }
 
 /// The task that was offered when the transaction was opened, with the tasks that it waits for.
-struct EarlyOffer {
-    question: AskedFor,
+struct PrefetchedCandidate {
+    question: CandidateSearch,
     rows: Vec<Row>,
 }
 
@@ -70,12 +70,12 @@ pub(crate) struct PgTxn<'a> {
     /// The id of the first event, which identifies the transaction across retries.
     nonce: &'a str,
     now: Time,
-    held: Held,
+    held: LocksHeld,
     waits_for_claims: bool,
     /// The tasks that were offered so far, and the search they were offered for.
     offers: Vec<TaskId>,
-    asked: Option<AskedFor>,
-    answered: Option<EarlyOffer>,
+    asked: Option<CandidateSearch>,
+    answered: Option<PrefetchedCandidate>,
     config: Arc<TeamConfig>,
     config_version: i64,
     /// The version of the registry that the change relies on, if it does.
@@ -163,15 +163,15 @@ impl<'a> PgTxn<'a> {
         session: &'a mut Session,
         name: &'a TeamName,
         nonce: &'a str,
-        manner: Manner,
+        mode: AttemptMode,
     ) -> Result<Self, ChangeError> {
-        let locks_first = manner.locks_first;
+        let locks_first = mode.locks_first;
         session.prepare(&store.url, &PREPARED)?;
         let team = [(&name.as_str() as _, Type::TEXT)];
         if locks_first {
             session.begin_with(&store.url, LOCK, &team)?;
         }
-        let question = manner.question.filter(|_| !locks_first);
+        let question = mode.question.filter(|_| !locks_first);
         let asked = Instant::now();
         let known = store.known_config(name);
         let edition = known.as_ref().map(|(edition, _)| edition.as_str());
@@ -218,7 +218,7 @@ impl<'a> PgTxn<'a> {
             }
         };
         let (server, config, config_version, highest, has_assigned, beat) = opened;
-        let answered = question.map(|question| EarlyOffer { question, rows });
+        let answered = question.map(|question| PrefetchedCandidate { question, rows });
         store.note_time(server, asked);
         let now = match &store.settings.clock {
             Some(clock) => clock.now(),
@@ -229,15 +229,15 @@ impl<'a> PgTxn<'a> {
             session,
             name,
             team_text: name.as_str(),
-            what: manner.what,
+            what: mode.what,
             nonce,
             now,
             held: match (locks_first, is_open) {
-                (true, _) => Held::Team,
-                (false, true) => Held::Rows,
-                (false, false) => Held::Nothing,
+                (true, _) => LocksHeld::Team,
+                (false, true) => LocksHeld::Rows,
+                (false, false) => LocksHeld::Nothing,
             },
-            waits_for_claims: manner.waits_for_claims,
+            waits_for_claims: mode.waits_for_claims,
             offers: Vec::new(),
             asked: None,
             // With assigned pending tasks in the team, no task was searched for.
@@ -272,7 +272,7 @@ impl<'a> PgTxn<'a> {
     }
 
     fn roll_back(&mut self) {
-        if std::mem::replace(&mut self.held, Held::Nothing) != Held::Nothing {
+        if std::mem::replace(&mut self.held, LocksHeld::Nothing) != LocksHeld::Nothing {
             // If this fails, the connection is closed, which its next user notices.
             let _ = self.session.execute(&self.store.url, "ROLLBACK");
         }
@@ -280,11 +280,11 @@ impl<'a> PgTxn<'a> {
 
     fn query(&mut self, statement: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
         let done = self.session.query(&self.store.url, statement, params);
-        self.noting(done)
+        self.note_error(done)
     }
 
     /// Records a server error, so that the transaction is retried even if the rule ignores the error.
-    fn noting<T>(&mut self, done: Result<T, StatementError>) -> Result<T> {
+    fn note_error<T>(&mut self, done: Result<T, StatementError>) -> Result<T> {
         done.map_err(|trouble| {
             let (shown, kept) = match trouble {
                 StatementError::Lost(error) => {
@@ -307,14 +307,14 @@ impl<'a> PgTxn<'a> {
     /// Takes the lock of the team now, for a rule that depends on rows to which nothing may be added meanwhile.
     fn lock(&mut self) -> Result<()> {
         let team = [(&self.name.as_str() as _, Type::TEXT)];
-        let locked = if self.held == Held::Nothing {
-            self.held = Held::Rows;
+        let locked = if self.held == LocksHeld::Nothing {
+            self.held = LocksHeld::Rows;
             self.session.begin_with(&self.store.url, LOCK, &team)
         } else {
             self.session.query(&self.store.url, LOCK, &team)
         };
-        self.noting(locked)?;
-        self.held = Held::Team;
+        self.note_error(locked)?;
+        self.held = LocksHeld::Team;
         Ok(())
     }
 
@@ -343,7 +343,7 @@ impl<'a> PgTxn<'a> {
     fn ask(
         &mut self,
         is_own: bool,
-        question: &AskedFor,
+        question: &CandidateSearch,
         after: Option<&TaskId>,
     ) -> Result<Vec<TaskId>> {
         let after = after.map_or_else(|| "-1".to_owned(), |id| id.number().to_string());
@@ -360,17 +360,17 @@ impl<'a> PgTxn<'a> {
             (&longest, Type::INT8),
         ];
         // The row stays locked until the transaction ends, so that others are offered another task.
-        let offered = if self.held == Held::Nothing {
-            self.held = Held::Rows;
+        let offered = if self.held == LocksHeld::Nothing {
+            self.held = LocksHeld::Rows;
             self.session.begin_with(&self.store.url, NEXT, &params)
         } else {
             self.session.query(&self.store.url, NEXT, &params)
         };
-        let rows = self.noting(offered)?;
+        let rows = self.note_error(offered)?;
         self.note_tasks(&rows, 0)
     }
 
-    fn read_task(&mut self, id: &TaskId) -> Result<Option<Task>> {
+    fn stored_task(&mut self, id: &TaskId) -> Result<Option<Task>> {
         if !self.tasks.contains_key(id) {
             let rows = self.query(
                 "SELECT id, version, fence, body FROM teamster.tasks WHERE team = $1 AND id = $2",
@@ -420,7 +420,7 @@ impl<'a> PgTxn<'a> {
             (false, true) => APPLY,
             (false, false) => APPLY_AS_HOST,
         };
-        let is_open = self.held != Held::Nothing;
+        let is_open = self.held != LocksHeld::Nothing;
         let done = self.session.commit_durably(url, apply, &params, is_open);
         drop(params);
         match done {
@@ -455,7 +455,7 @@ fn opening_rows(
     team: &TeamName,
     edition: Option<&str>,
     usual: Option<&str>,
-    question: Option<&AskedFor>,
+    question: Option<&CandidateSearch>,
 ) -> Result<Vec<Row>, StatementError> {
     let (team, longest) = (team.as_str(), longest_pause());
     let Some(question) = question else {
@@ -482,28 +482,14 @@ fn longest_pause() -> i64 {
 }
 
 impl Txn for PgTxn<'_> {
-    fn now(&self) -> Time {
-        self.now
-    }
-
-    fn random(&mut self) -> String {
-        teamster_fs::random_hex()
-    }
-
-    fn me(&self) -> ProcessId {
-        self.store.me.clone()
-    }
-
-    fn lease(&self) -> Duration {
-        self.store.settings.lease
-    }
-
-    fn reservations(&self) -> Reservations {
-        self.store.settings.reservations
-    }
-
-    fn team(&self) -> &TeamName {
-        self.name
+    fn context(&self) -> TxnContext<'_> {
+        TxnContext {
+            team: self.name,
+            now: self.now,
+            process: &self.store.me,
+            lease: self.store.settings.lease,
+            reservations: self.store.settings.reservations,
+        }
     }
 
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>> {
@@ -534,15 +520,11 @@ impl Txn for PgTxn<'_> {
         self.new_config = Some(Arc::new(config));
     }
 
-    fn look(&mut self, id: &TaskId) -> Result<Option<Task>> {
+    fn read_task(&mut self, id: &TaskId) -> Result<Option<Task>> {
         match self.new_tasks.get(id) {
             Some(staged) => Ok(staged.clone()),
-            None => self.read_task(id),
+            None => self.stored_task(id),
         }
-    }
-
-    fn open(&mut self, id: &TaskId) -> Result<Option<Task>> {
-        self.look(id)
     }
 
     fn put(&mut self, task: Task) {
@@ -598,7 +580,7 @@ impl Txn for PgTxn<'_> {
         if is_own && !self.has_assigned {
             return Ok(None);
         }
-        let question = AskedFor {
+        let question = CandidateSearch {
             worker: worker.to_string(),
             capabilities: capabilities.to_vec(),
             lost: lost.iter().map(ToString::to_string).collect(),
@@ -608,7 +590,7 @@ impl Txn for PgTxn<'_> {
                 self.note_tasks(&answered.rows, OFFERED)?
             }
             other => {
-                if self.held == Held::Rows && (after.is_some() || other.is_some()) {
+                if self.held == LocksHeld::Rows && (after.is_some() || other.is_some()) {
                     // The task offered before does not suit this worker: unlock it for others.
                     self.roll_back();
                 }
@@ -616,7 +598,7 @@ impl Txn for PgTxn<'_> {
             }
         };
         if !self.has_assigned {
-            self.store.note_question(self.what, &question);
+            self.store.cache_search(self.what, &question);
         }
         let found = found.into_iter().next();
         self.offers.extend(found.clone());
@@ -669,15 +651,7 @@ impl Txn for PgTxn<'_> {
         ))
     }
 
-    fn hold_claim(&mut self, _id: &TaskId, _worker: &WorkerName) -> Result<bool> {
-        Ok(true)
-    }
-
-    fn drop_claim(&mut self, _id: &TaskId) -> Result<()> {
-        Ok(())
-    }
-
-    fn life(&self, process: &ProcessId) -> Life {
+    fn process_state(&self, process: &ProcessId) -> ProcessState {
         self.store.life_of(process)
     }
 
@@ -753,10 +727,6 @@ impl Txn for PgTxn<'_> {
             "{name} is a teammate of Claude Code, whose inbox is a file on its own machine"
         ))
         .hint("teams of Claude Code are kept in files: omit --store"))
-    }
-
-    fn take_native(&mut self, _name: &str, _for_good: bool) -> Result<Vec<Value>> {
-        Ok(Vec::new())
     }
 
     fn cursor(&mut self, mailbox: &Mailbox) -> Result<MailCursor> {

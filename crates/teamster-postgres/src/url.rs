@@ -9,7 +9,7 @@ use tokio_postgres::config::SslMode;
 
 /// How the server's certificate is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub(crate) enum CertificateCheck {
     /// Any certificate is accepted: the connection is encrypted, but the server is not authenticated.
     Any,
     /// The certificate must come from a known authority.
@@ -24,7 +24,7 @@ pub(crate) enum Trust {
 #[derive(Clone)]
 pub struct StoreUrl {
     pub(crate) config: tokio_postgres::Config,
-    pub(crate) trust: Trust,
+    pub(crate) trust: CertificateCheck,
     pub(crate) root_certificate: Option<PathBuf>,
     shown: String,
 }
@@ -62,13 +62,15 @@ impl StoreUrl {
             plain = format!("{plain}?{}", rest.join("&"));
         }
         let (ssl, trust) = match mode {
-            "disable" => (SslMode::Disable, Trust::Any),
-            "allow" | "prefer" => (SslMode::Prefer, Trust::Any),
+            "disable" => (SslMode::Disable, CertificateCheck::Any),
+            "allow" | "prefer" => (SslMode::Prefer, CertificateCheck::Any),
             // As in libpq, naming a root certificate means that it is verified.
-            "require" if root_certificate.is_some() => (SslMode::Require, Trust::Authority),
-            "require" => (SslMode::Require, Trust::Any),
-            "verify-ca" => (SslMode::Require, Trust::Authority),
-            "verify-full" => (SslMode::Require, Trust::Host),
+            "require" if root_certificate.is_some() => {
+                (SslMode::Require, CertificateCheck::Authority)
+            }
+            "require" => (SslMode::Require, CertificateCheck::Any),
+            "verify-ca" => (SslMode::Require, CertificateCheck::Authority),
+            "verify-full" => (SslMode::Require, CertificateCheck::Host),
             other => {
                 return Err(
                     StoreError::refused(format!("sslmode={other} of {shown} is unknown"))
@@ -177,14 +179,23 @@ mod tests {
             let url = StoreUrl::parse(&format!("postgres://me@db/x?{mode}")).unwrap();
             (url.config.get_ssl_mode(), url.trust)
         };
-        assert_eq!(trust("sslmode=disable"), (SslMode::Disable, Trust::Any));
-        assert_eq!(trust(""), (SslMode::Prefer, Trust::Any));
-        assert_eq!(trust("sslmode=require"), (SslMode::Require, Trust::Any));
+        assert_eq!(
+            trust("sslmode=disable"),
+            (SslMode::Disable, CertificateCheck::Any)
+        );
+        assert_eq!(trust(""), (SslMode::Prefer, CertificateCheck::Any));
+        assert_eq!(
+            trust("sslmode=require"),
+            (SslMode::Require, CertificateCheck::Any)
+        );
         let with_authority = trust("sslmode=require&sslrootcert=ca.pem");
-        assert_eq!(with_authority, (SslMode::Require, Trust::Authority));
+        assert_eq!(
+            with_authority,
+            (SslMode::Require, CertificateCheck::Authority)
+        );
         assert_eq!(
             trust("sslmode=verify-full"),
-            (SslMode::Require, Trust::Host)
+            (SslMode::Require, CertificateCheck::Host)
         );
         assert!(StoreUrl::parse("postgres://me@db/x?sslmode=sometimes").is_err());
         assert!(StoreUrl::parse("mysql://me@db/x").is_err());

@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use teamster_store::{Change, Heard, Listen, Pulse, Read as _, Result, Watch};
+use teamster_store::{
+    Change, ChangeCounters, Listen, ListenerUpdate, ReadStore as _, Result, Watch,
+};
 use teamster_types::{TeamName, WorkerName};
 use tokio_postgres::types::Type;
 
@@ -53,9 +55,9 @@ pub(crate) struct PgListener {
     store: PgStore,
     team: TeamName,
     worker: WorkerName,
-    wakes: Wakes,
+    notifications: NotificationStream,
     /// The last result, and when it was read.
-    heard: Option<(Instant, Heard)>,
+    heard: Option<(Instant, ListenerUpdate)>,
     /// The number of pending polls: one more than obvious, because changes in quick succession send one notification.
     due: u8,
     /// The number of workers with a heartbeat, and when they were counted.
@@ -68,7 +70,7 @@ impl PgListener {
             store,
             team: team.clone(),
             worker: worker.clone(),
-            wakes: Wakes::new(),
+            notifications: NotificationStream::new(),
             heard: None,
             due: 0,
             crowd: None,
@@ -76,23 +78,23 @@ impl PgListener {
     }
 
     /// Returns the last result, if nothing is known to have changed since.
-    fn unchanged(&mut self) -> Option<Heard> {
-        if !self.wakes.keep(&self.store, &self.team) {
+    fn unchanged(&mut self) -> Option<ListenerUpdate> {
+        if !self.notifications.ensure_connected(&self.store, &self.team) {
             return None;
         }
-        let woken = self.wakes.wait(ARRIVAL);
+        let woken = self.notifications.wait(ARRIVAL);
         if !woken.is_empty() {
             self.due = 2;
         }
         let is_meant = woken.iter().any(|name| *name == *self.worker.as_str());
-        let turn = self.turn();
+        let turn = self.poll_delay();
         let (at, heard) = self.heard.as_ref()?;
         let looks = is_meant || (self.due > 0 && at.elapsed() >= turn);
         (!looks && at.elapsed() < LISTENER_LOOK).then(|| heard.clone())
     }
 
     /// Returns how long this listener waits after its last poll, so that listeners woken together take turns.
-    fn turn(&mut self) -> Duration {
+    fn poll_delay(&mut self) -> Duration {
         if self.due == 0 {
             return Duration::ZERO;
         }
@@ -119,7 +121,7 @@ impl PgListener {
             .unwrap_or(u32::MAX))
     }
 
-    fn ask(&self) -> Result<Heard> {
+    fn ask(&self) -> Result<ListenerUpdate> {
         let rows = self.store.repeated_query(
             HEAR,
             &[
@@ -129,7 +131,7 @@ impl PgListener {
         )?;
         let first = rows.first().ok_or_else(|| no_team(&self.team))?;
         let journal = position(first.get(0));
-        let pulse = Pulse {
+        let pulse = ChangeCounters {
             journal,
             // Every change of a task has an event, but for the renewal of a lease, which frees no task.
             tasks: journal,
@@ -143,7 +145,7 @@ impl PgListener {
                 signals.push(read::signal(drain, body)?);
             }
         }
-        Ok(Heard {
+        Ok(ListenerUpdate {
             pulse,
             signals,
             wants_logs: first.get(3),
@@ -152,7 +154,7 @@ impl PgListener {
 }
 
 impl Listen for PgListener {
-    fn hear(&mut self) -> Result<Heard> {
+    fn poll(&mut self) -> Result<ListenerUpdate> {
         if let Some(heard) = self.unchanged() {
             return Ok(heard);
         }
@@ -169,13 +171,13 @@ impl Listen for PgListener {
 }
 
 /// The connection that receives a team's notifications, if there is one. Without it only polling is left.
-struct Wakes {
+struct NotificationStream {
     session: Option<Session>,
     /// When to try to subscribe again.
     try_at: Instant,
 }
 
-impl Wakes {
+impl NotificationStream {
     fn new() -> Self {
         Self {
             session: None,
@@ -185,7 +187,7 @@ impl Wakes {
 
     /// Restores the connection if it was lost. Returns whether it existed all along, so that no notification was
     /// missed.
-    fn keep(&mut self, store: &PgStore, team: &TeamName) -> bool {
+    fn ensure_connected(&mut self, store: &PgStore, team: &TeamName) -> bool {
         if self.session.as_ref().is_some_and(|it| !it.is_closed()) {
             return true;
         }
@@ -193,7 +195,7 @@ impl Wakes {
         if Instant::now() < self.try_at {
             return false;
         }
-        let (session, pause) = match listening(store, team) {
+        let (session, pause) = match open_notifications(store, team) {
             Ok(Some(session)) => (Some(session), LISTENER_LOOK),
             Ok(None) => {
                 tracing::debug!(
@@ -215,7 +217,7 @@ impl Wakes {
     /// arrived.
     fn wait(&mut self, patience: Duration) -> Vec<String> {
         if let Some(session) = &mut self.session {
-            return session.wait_for_wakes(patience);
+            return session.wait_for_notifications(patience);
         }
         std::thread::sleep(patience);
         Vec::new()
@@ -223,13 +225,13 @@ impl Wakes {
 }
 
 /// Returns a connection that receives a team's notifications; `None` behind a pooler that delivers none.
-fn listening(store: &PgStore, team: &TeamName) -> Result<Option<Session>> {
-    let mut session = store.own_session()?;
+fn open_notifications(store: &PgStore, team: &TeamName) -> Result<Option<Session>> {
+    let mut session = store.new_session()?;
     // Only an indirect connection is tested, so that a slow server is not mistaken for a pooler.
     if !session.is_direct {
         let other = store.session()?;
-        let is_woken = schema::is_woken(&store.url, &mut session, &other);
-        store.keep(other);
+        let is_woken = schema::receives_notifications(&store.url, &mut session, &other);
+        store.return_session(other);
         if !is_woken? {
             return Ok(None);
         }
@@ -243,7 +245,7 @@ fn listening(store: &PgStore, team: &TeamName) -> Result<Option<Session>> {
 pub(crate) struct PgWatch {
     store: PgStore,
     team: TeamName,
-    wakes: Wakes,
+    notifications: NotificationStream,
     seen: u64,
     beats: BTreeMap<WorkerName, i64>,
     beats_at: Instant,
@@ -257,14 +259,14 @@ impl PgWatch {
         let mut watch = Self {
             store,
             team: team.clone(),
-            wakes: Wakes::new(),
+            notifications: NotificationStream::new(),
             seen: after,
             beats: BTreeMap::new(),
             beats_at: now,
             alert_until: now,
         };
         watch.beats = watch.read_beats()?;
-        watch.wakes.keep(&watch.store, team);
+        watch.notifications.ensure_connected(&watch.store, team);
         Ok(watch)
     }
 
@@ -331,8 +333,8 @@ impl Watch for PgWatch {
                 SLOW_LOOK
             };
             let pause = pause.min(until_beats.max(ALERT_LOOK)).min(left);
-            self.wakes.keep(&self.store, &self.team);
-            if !self.wakes.wait(pause).is_empty() {
+            self.notifications.ensure_connected(&self.store, &self.team);
+            if !self.notifications.wait(pause).is_empty() {
                 self.alert_until = Instant::now() + ALERT;
             }
         }

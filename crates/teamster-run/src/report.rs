@@ -23,7 +23,7 @@ mod worker_words;
 
 use std::time::Duration;
 
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, Durability, FsError, layout};
 use teamster_journal::cost::Cost;
 use teamster_journal::payload::Base;
 use teamster_journal::payload::Shown;
@@ -284,7 +284,7 @@ pub fn keep(project: &Dir, team: &TeamName, page: &str) -> Result<String, FsErro
         path = format!("{path}{name}/");
     }
     let folder = folder.as_ref().unwrap_or(project);
-    folder.replace(layout::REPORT, page.as_bytes(), Sync::Durable)?;
+    folder.replace(layout::REPORT, page.as_bytes(), Durability::Durable)?;
     Ok(format!("{path}{}", layout::REPORT))
 }
 

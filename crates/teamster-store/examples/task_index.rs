@@ -17,11 +17,11 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_fs::layout::Layout;
 use teamster_journal::EventActor;
 use teamster_store::{
-    ClaimRequest, FileStore, PlannedTask, Read, Result, Settings, Store, SystemClock,
+    ClaimRequest, FileStore, FileStoreSettings, PlannedTask, ReadStore, Result, Store, SystemClock,
 };
 use teamster_types::TeamName;
 use teamster_types::task::{NewTask, Status, Task};
@@ -41,9 +41,9 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         project_config: root.join("none.toml"),
         database: None,
     };
-    let settings = Settings {
-        sync: Sync::Fast,
-        ..Settings::default()
+    let settings = FileStoreSettings {
+        sync: Durability::Fast,
+        ..FileStoreSettings::default()
     };
     let store = FileStore::open(&layout, Arc::new(SystemClock), settings)?;
     let team: TeamName = "large".parse()?;

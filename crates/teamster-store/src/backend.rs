@@ -10,14 +10,14 @@ use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::paths::Reservations;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::Task;
 use teamster_types::team::{NewTeam, TeamConfig};
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::error::Result;
 use crate::export::TeamExport;
-use crate::store::{DeletedTeam, Read, Signal};
+use crate::store::{DeletedTeam, ReadStore, Signal};
 
 pub use crate::rules::{created, no_task, refuse_held};
 
@@ -69,25 +69,57 @@ pub enum Candidates {
     Free,
 }
 
+/// What a transaction knows before it reads anything.
+#[derive(Clone, Copy, Debug)]
+pub struct TxnContext<'a> {
+    /// The team that is changed.
+    pub team: &'a TeamName,
+    /// The time of the transaction, by the store's clock.
+    pub now: Time,
+    /// The process that makes the change, which is recorded in claims.
+    pub process: &'a ProcessId,
+    /// The default lease of a claim.
+    pub lease: std::time::Duration,
+    /// How tasks with overlapping paths are handled.
+    pub reservations: Reservations,
+}
+
 /// A transaction on one team. Its writes take effect only if it commits.
+///
+/// The provided methods about foreign programs suit a store that only teamster writes to.
 pub trait Txn {
+    /// Returns what is known before anything is read.
+    fn context(&self) -> TxnContext<'_>;
+
     /// Returns the time of the transaction, by the store's clock.
-    fn now(&self) -> Time;
+    fn now(&self) -> Time {
+        self.context().now
+    }
 
     /// Returns a new secret or id.
-    fn random(&mut self) -> String;
+    fn random(&mut self) -> String {
+        teamster_fs::random_hex()
+    }
 
     /// Returns the process that makes the change, which is recorded in claims.
-    fn me(&self) -> ProcessId;
+    fn me(&self) -> ProcessId {
+        self.context().process.clone()
+    }
 
     /// Returns the default lease of a claim.
-    fn lease(&self) -> std::time::Duration;
+    fn lease(&self) -> std::time::Duration {
+        self.context().lease
+    }
 
     /// Returns how tasks with overlapping paths are handled.
-    fn reservations(&self) -> Reservations;
+    fn reservations(&self) -> Reservations {
+        self.context().reservations
+    }
 
     /// Returns the name of the team that is changed.
-    fn team(&self) -> &TeamName;
+    fn team(&self) -> &TeamName {
+        self.context().team
+    }
 
     /// Returns the events of the journal from a position on, up to this change.
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>>;
@@ -102,10 +134,12 @@ pub trait Txn {
     fn put_config(&mut self, config: TeamConfig);
 
     /// Returns a task for reading only: a foreign program may change it immediately afterwards.
-    fn look(&mut self, id: &TaskId) -> Result<Option<Task>>;
+    fn read_task(&mut self, id: &TaskId) -> Result<Option<Task>>;
 
     /// Opens a task for writing: foreign programs are locked out of it until the transaction ends.
-    fn open(&mut self, id: &TaskId) -> Result<Option<Task>>;
+    fn open(&mut self, id: &TaskId) -> Result<Option<Task>> {
+        self.read_task(id)
+    }
 
     /// Creates or replaces a task.
     fn put(&mut self, task: Task);
@@ -139,17 +173,23 @@ pub trait Txn {
     fn in_progress(&mut self) -> Result<Vec<TaskId>>;
 
     /// Rereads everything that a foreign program may have changed. Returns true when another search is worthwhile.
-    fn refresh(&mut self) -> Result<bool>;
+    fn refresh(&mut self) -> Result<bool> {
+        Ok(false)
+    }
 
     /// Takes the lock that other programs respect while a task is being claimed. Returns false when another claimer
     /// holds it.
-    fn hold_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool>;
+    fn lock_claim(&mut self, _id: &TaskId, _worker: &WorkerName) -> Result<bool> {
+        Ok(true)
+    }
 
     /// Releases the lock of a claim that was not made.
-    fn drop_claim(&mut self, id: &TaskId) -> Result<()>;
+    fn unlock_claim(&mut self, _id: &TaskId) -> Result<()> {
+        Ok(())
+    }
 
     /// Returns whether a process is alive.
-    fn life(&self, process: &ProcessId) -> Life;
+    fn process_state(&self, process: &ProcessId) -> ProcessState;
 
     /// Returns a worker's heartbeat.
     fn heartbeat(&mut self, worker: &WorkerName) -> Result<Option<Heartbeat>>;
@@ -177,7 +217,9 @@ pub trait Txn {
 
     /// Removes and returns the first entry of an inbox that Claude Code owns; with `for_good`, removes all entries and
     /// the inbox itself.
-    fn take_native(&mut self, name: &str, for_good: bool) -> Result<Vec<Value>>;
+    fn take_native(&mut self, _name: &str, _for_good: bool) -> Result<Vec<Value>> {
+        Ok(Vec::new())
+    }
 
     /// Returns how far a mailbox has been read.
     fn cursor(&mut self, mailbox: &Mailbox) -> Result<MailCursor>;
@@ -198,8 +240,8 @@ pub trait Txn {
     fn put_signal(&mut self, worker: &WorkerName, signal: Option<&Signal>) -> Result<()>;
 }
 
-/// A back end: it runs transactions. Plain reads are its [`Read`] part.
-pub trait Backend: Read {
+/// A back end: it runs transactions. Plain reads are its [`ReadStore`] part.
+pub trait Backend: ReadStore {
     /// Runs one transaction. `change` may run several times, each time from the beginning, until it commits without a
     /// conflict. Returns the journal position before its first event; the value is meaningless for a change without
     /// events.
@@ -218,8 +260,8 @@ pub trait Backend: Read {
     fn drop_team(&self, team: &TeamName, actor: &EventActor, force: bool) -> Result<DeletedTeam>;
 
     /// Returns a consistent snapshot of everything a team has, claims included.
-    fn whole_team(&self, team: &TeamName) -> Result<TeamExport>;
+    fn snapshot_team(&self, team: &TeamName) -> Result<TeamExport>;
 
     /// Creates a team from an export, atomically; refused when a team of that name exists.
-    fn put_whole_team(&self, export: &TeamExport) -> Result<()>;
+    fn restore_team(&self, export: &TeamExport) -> Result<()>;
 }

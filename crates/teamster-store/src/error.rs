@@ -6,7 +6,7 @@ use teamster_types::transitions::Refusal;
 
 /// The kind of failure, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StoreErrorKind {
     /// The object does not exist.
     NotFound,
     /// A conflict: already claimed, stale token, illegal step, still alive, or busy.
@@ -24,7 +24,7 @@ pub enum Kind {
 #[error("{message}")]
 pub struct StoreError {
     /// The kind of failure.
-    pub kind: Kind,
+    pub kind: StoreErrorKind,
     /// What happened, to what.
     pub message: String,
     /// What to do now.
@@ -38,7 +38,7 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
     /// Returns an error without a hint.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -56,17 +56,17 @@ impl StoreError {
 
     /// Returns the error for something that does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
-        Self::new(Kind::NotFound, message)
+        Self::new(StoreErrorKind::NotFound, message)
     }
 
     /// Returns the error for something that is held by another worker or process, or for an illegal step.
     pub fn conflict(message: impl Into<String>) -> Self {
-        Self::new(Kind::Conflict, message)
+        Self::new(StoreErrorKind::Conflict, message)
     }
 
     /// Returns the error for something that is not allowed.
     pub fn refused(message: impl Into<String>) -> Self {
-        Self::new(Kind::Refused, message)
+        Self::new(StoreErrorKind::Refused, message)
     }
 
     /// Returns a conflict that may pass in a moment: another process holds a lock.
@@ -119,7 +119,7 @@ impl From<FsError> for StoreError {
             Some(ErrorKind::NotFound) => "check that HOME exists, or set TEAMSTER_CLAUDE_DIR",
             _ => "`teamster doctor` checks the store",
         };
-        Self::new(Kind::Unreachable, message).hint(hint)
+        Self::new(StoreErrorKind::Unreachable, message).hint(hint)
     }
 }
 
@@ -128,7 +128,7 @@ impl StoreError {
     #[must_use]
     pub(crate) fn refused_instead(self) -> Self {
         Self {
-            kind: Kind::Refused,
+            kind: StoreErrorKind::Refused,
             ..self
         }
     }

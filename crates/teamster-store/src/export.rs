@@ -14,7 +14,7 @@ use teamster_types::team::{SCHEMA, TeamConfig, TeamOrigin};
 use teamster_types::transitions;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
-use crate::error::{Kind, Result, StoreError};
+use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::store::Signal;
 
 /// The recorded reason for releasing a task that is in progress when its team is exported.
@@ -185,7 +185,7 @@ pub(crate) fn not_ours(team: &TeamName) -> StoreError {
 }
 
 fn damaged(what: String) -> StoreError {
-    StoreError::new(Kind::Failed, what).hint("nothing was changed; export the team again")
+    StoreError::new(StoreErrorKind::Failed, what).hint("nothing was changed; export the team again")
 }
 
 /// The positions of the lines of every mailbox, as one store counts them.

@@ -28,7 +28,7 @@ use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
-use crate::error::{Kind, Result, StoreError};
+use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::export::{ExportedMailbox, MailLine, TeamExport};
 use crate::store::Signal;
 
@@ -42,7 +42,7 @@ const VERSION: &str = "teamsterExport";
 /// The counts and the checksum in the last line.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ending {
+struct ExportTrailer {
     tasks: usize,
     failures: usize,
     messages: usize,
@@ -51,7 +51,7 @@ struct Ending {
     sha256: String,
 }
 
-impl Ending {
+impl ExportTrailer {
     fn of(export: &TeamExport, sum: String) -> Self {
         Self {
             tasks: export.tasks.len(),
@@ -100,7 +100,7 @@ impl TeamExport {
         for event in &self.events {
             line(&json!({ "event": event }));
         }
-        let ending = Ending::of(self, sum_of(&bytes));
+        let ending = ExportTrailer::of(self, sum_of(&bytes));
         bytes.extend(to_line(&json!({ "end": ending })));
         bytes
     }
@@ -135,7 +135,7 @@ fn sum_of(bytes: &[u8]) -> String {
 
 fn at_line(number: usize, what: impl std::fmt::Display) -> StoreError {
     StoreError::new(
-        Kind::Failed,
+        StoreErrorKind::Failed,
         format!("line {number} of the export cannot be imported: {what}"),
     )
     .hint("nothing was changed; export the team again")
@@ -143,7 +143,7 @@ fn at_line(number: usize, what: impl std::fmt::Display) -> StoreError {
 
 /// The kind of a line. The variants are in the order of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum LineKind {
     #[default]
     Nothing,
     Header,
@@ -159,20 +159,20 @@ enum Part {
 /// The state of the parser: what was read so far.
 #[derive(Debug, Default)]
 struct ExportReader {
-    part: Part,
-    header: Option<Header>,
+    part: LineKind,
+    header: Option<ExportHeader>,
     config: Option<TeamConfig>,
     tasks: Vec<Task>,
     failures: Vec<Failure>,
     mailboxes: Vec<ExportedMailbox>,
     signals: Vec<(WorkerName, Signal)>,
     events: Vec<Event>,
-    ending: Option<(Ending, String)>,
+    ending: Option<(ExportTrailer, String)>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Header {
+struct ExportHeader {
     #[serde(rename = "teamsterExport")]
     _version: u64,
     team: TeamName,
@@ -212,7 +212,7 @@ impl ExportReader {
         if number == 1 {
             refuse_other_versions(&object)?;
         }
-        let known = object.keys().find_map(|key| part_of(key));
+        let known = object.keys().find_map(|key| line_kind(key));
         let Some(part) = known else {
             let key = object.keys().next().map_or("{}", String::as_str);
             return Err(at_line(
@@ -223,9 +223,9 @@ impl ExportReader {
                 ),
             ));
         };
-        let follows = part > self.part || part == self.part && part >= Part::Tasks;
-        let is_first = matches!(part, Part::Header) == (number == 1);
-        if !follows || !is_first || self.part == Part::End {
+        let follows = part > self.part || part == self.part && part >= LineKind::Tasks;
+        let is_first = matches!(part, LineKind::Header) == (number == 1);
+        if !follows || !is_first || self.part == LineKind::End {
             return Err(at_line(number, "it does not belong here"));
         }
         self.part = part;
@@ -233,15 +233,15 @@ impl ExportReader {
             .map_err(|error| at_line(number, error))
     }
 
-    fn take(&mut self, part: Part, mut object: Object, before: &[u8]) -> Result<(), String> {
+    fn take(&mut self, part: LineKind, mut object: Object, before: &[u8]) -> Result<(), String> {
         match part {
-            Part::Nothing => {}
-            Part::Header => self.header = Some(typed(object)?),
-            Part::Config => {
+            LineKind::Nothing => {}
+            LineKind::Header => self.header = Some(typed(object)?),
+            LineKind::Config => {
                 let config = object.get("config").map(bytes_of).unwrap_or_default();
                 self.config = Some(TeamConfig::parse(&config)?);
             }
-            Part::Tasks => {
+            LineKind::Tasks => {
                 let id = object
                     .get("task")
                     .and_then(Value::as_str)
@@ -259,7 +259,7 @@ impl ExportReader {
                 }
                 self.tasks.push(task);
             }
-            Part::Failures => {
+            LineKind::Failures => {
                 let failure = object.remove("failure").unwrap_or_default();
                 let failure: Failure =
                     serde_json::from_value(failure).map_err(|error| error.to_string())?;
@@ -269,8 +269,8 @@ impl ExportReader {
                 }
                 self.failures.push(failure);
             }
-            Part::Mail => self.take_mail(object)?,
-            Part::Signals => {
+            LineKind::Mail => self.take_mail(object)?,
+            LineKind::Signals => {
                 let line: SignalLine = typed(object)?;
                 let drain = line.drain;
                 self.signals.push((
@@ -281,7 +281,7 @@ impl ExportReader {
                     },
                 ));
             }
-            Part::Events => {
+            LineKind::Events => {
                 let event = object.remove("event").unwrap_or_default();
                 let event: Event =
                     serde_json::from_value(event).map_err(|error| error.to_string())?;
@@ -290,7 +290,7 @@ impl ExportReader {
                 }
                 self.events.push(event);
             }
-            Part::End => {
+            LineKind::End => {
                 let ending = object.remove("end").unwrap_or_default();
                 let ending = serde_json::from_value(ending).map_err(|error| error.to_string())?;
                 self.ending = Some((ending, sum_of(before)));
@@ -344,7 +344,7 @@ impl ExportReader {
             signals: self.signals,
             events: self.events,
         };
-        let found = Ending::of(&export, sum);
+        let found = ExportTrailer::of(&export, sum);
         if found.sha256 == ending.sha256 && found != ending || export.position() != header.position
         {
             return Err(at_line(
@@ -363,16 +363,16 @@ impl ExportReader {
     }
 }
 
-fn part_of(key: &str) -> Option<Part> {
+fn line_kind(key: &str) -> Option<LineKind> {
     Some(match key {
-        VERSION => Part::Header,
-        "config" => Part::Config,
-        "task" => Part::Tasks,
-        "failure" => Part::Failures,
-        "mailbox" | "mail" => Part::Mail,
-        "signal" => Part::Signals,
-        "event" => Part::Events,
-        "end" => Part::End,
+        VERSION => LineKind::Header,
+        "config" => LineKind::Config,
+        "task" => LineKind::Tasks,
+        "failure" => LineKind::Failures,
+        "mailbox" | "mail" => LineKind::Mail,
+        "signal" => LineKind::Signals,
+        "event" => LineKind::Events,
+        "end" => LineKind::End,
         _ => return None,
     })
 }

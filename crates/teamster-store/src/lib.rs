@@ -15,7 +15,7 @@
 //!
 //! The rules (who may claim, what a failure costs, which `blocks` changes with which `blockedBy`) exist once, in `rules`, written
 //! against [`Txn`]: one change of one team, made whole or not at all. A back end implements [`Backend`], which opens such a
-//! change, and [`Read`], the plain reads; [`Store`] then follows by itself.
+//! change, and [`ReadStore`], the plain reads; [`Store`] then follows by itself.
 //!
 //! - [`FileStore`] keeps the files that other programs know. A change is made under the team's lock, prepared as
 //!   `.next` files, committed by one append to the journal, and finished by renames. The next holder of the lock
@@ -60,15 +60,15 @@ mod rules;
 mod store;
 mod watch;
 
-pub use backend::{Backend, Candidates, Clock, MailCursor, Position, SystemClock, Txn};
-pub use error::{Kind, Result, StoreError};
+pub use backend::{Backend, Candidates, Clock, MailCursor, Position, SystemClock, Txn, TxnContext};
+pub use error::{Result, StoreError, StoreErrorKind};
 pub use export::{ExportedMailbox, MailLine, MailPlaces, TeamExport};
 pub use export_format::{EXPORT_VERSION, mailbox_of};
-pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
+pub use file::{FileStore, FileStoreSettings, client_sessions, each_event, keep_journal};
 pub use store::{
-    AcceptedProposal, ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, HostRight,
-    JournalPage, KnownLog, LogPiece, LogRequest, LostMerge, Merge, OtherHost, Outgoing,
-    PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamChanges, TeamEntry,
-    WorkLeft,
+    AcceptedProposal, ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, HostRight,
+    JournalPage, KnownLog, LogPiece, LogRequest, LostMerge, OtherHost, OutgoingMessage,
+    PlannedTask, ReadStore, Reader, Recipient, Signal, Store, StoredMessage, TaskList, TaskMerge,
+    TeamChanges, TeamEntry, WorkLeft,
 };
-pub use watch::{Change, Folders, Heard, Listen, Pulse, Watch};
+pub use watch::{Change, ChangeCounters, FolderWatcher, Listen, ListenerUpdate, Watch};

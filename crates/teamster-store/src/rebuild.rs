@@ -65,7 +65,7 @@ impl Tasks {
     }
 
     /// Returns the tasks that were not removed with `take`.
-    pub fn rest(&self) -> Vec<Task> {
+    pub fn remaining(&self) -> Vec<Task> {
         self.iter().cloned().collect()
     }
 
@@ -76,7 +76,7 @@ impl Tasks {
 }
 
 /// Returns whether a rebuilt task and a task file agree. The journal holds no token, no renewed lease and no secret.
-pub fn same(rebuilt: &Task, file: &Task) -> bool {
+pub fn is_same_task(rebuilt: &Task, file: &Task) -> bool {
     comparable(rebuilt) == comparable(file)
 }
 

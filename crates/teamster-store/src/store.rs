@@ -1,4 +1,4 @@
-//! The store's interface: its records, the reads ([`Read`]) and the changes ([`Store`]).
+//! The store's interface: its records, the reads ([`ReadStore`]) and the changes ([`Store`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
 use teamster_types::message::{Mailbox, Message};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::progress::Progress;
 use teamster_types::session::ClientSession;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam, TeamConfig};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::error::Result;
@@ -125,7 +125,7 @@ pub struct TeamChanges {
     /// for the old one wait for all of them.
     pub split: Vec<(TaskId, Vec<usize>)>,
     /// Tasks whose fields change.
-    pub update: Vec<(TaskId, Edit)>,
+    pub update: Vec<(TaskId, TaskEdit)>,
     /// Tasks that are removed because they are no longer needed. Tasks that waited for one of them no longer do.
     pub remove: Vec<TaskId>,
     /// Blocked tasks, each with the answer to its worker.
@@ -133,7 +133,7 @@ pub struct TeamChanges {
     /// Candidate results, each with whether it was chosen.
     pub choose: Vec<(TaskId, bool)>,
     /// The messages that are sent.
-    pub send: Vec<Outgoing>,
+    pub send: Vec<OutgoingMessage>,
     /// Proposals that become new tasks. Each is answered with the number of its task.
     pub accept: Vec<AcceptedProposal>,
     /// Events that change nothing else. A question that one of them answers must be open.
@@ -142,7 +142,7 @@ pub struct TeamChanges {
 
 /// How the work of a task was merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Merge {
+pub struct TaskMerge {
     /// What was merged: the commit of the task, or of the task that resolved its conflict.
     pub commit: String,
     /// The merge commit; `None` when there was nothing left to merge.
@@ -173,7 +173,7 @@ pub enum Recipient {
 
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outgoing {
+pub struct OutgoingMessage {
     /// The sender: a worker's name, `lead`, `user` or `system`.
     pub from: String,
     /// The recipient.
@@ -206,7 +206,7 @@ pub struct Delivery {
 
 /// A message with its mailbox and its receipts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filed {
+pub struct StoredMessage {
     /// The label of its mailbox, such as `inbox/worker-1`.
     pub mailbox: String,
     /// The message.
@@ -293,12 +293,12 @@ pub struct LogRequest {
 }
 
 /// Plain reads, and the heartbeats, which need no lock.
-pub trait Read: Send + Sync {
+pub trait ReadStore: Send + Sync {
     /// Returns the time by the store's clock, which alone decides about leases.
     fn now(&self) -> Time;
 
     /// Notes that this process is shutting down: from now on it retries an unreachable store only briefly.
-    fn hurry(&self) {}
+    fn limit_retries(&self) {}
 
     /// Returns every team.
     fn teams(&self) -> Result<Vec<TeamEntry>>;
@@ -329,10 +329,10 @@ pub trait Read: Send + Sync {
     fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>>;
 
     /// Returns every message of a team with its receipts, oldest first in each box.
-    fn messages(&self, team: &TeamName) -> Result<Vec<Filed>>;
+    fn messages(&self, team: &TeamName) -> Result<Vec<StoredMessage>>;
 
     /// Returns the messages that were sent before `before` and are not delivered yet.
-    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<Filed>>;
+    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<StoredMessage>>;
 
     /// Writes a worker's heartbeat.
     fn beat(&self, heartbeat: &Heartbeat) -> Result<()>;
@@ -340,7 +340,7 @@ pub trait Read: Send + Sync {
     /// Writes the first heartbeat of a launch, which makes it the only process that runs as this worker. Returns false
     /// when another launch did so since the caller saw the launch `seen`, or none. Where all workers are on one
     /// machine, a lock excludes other launches instead.
-    fn take_seat(&self, heartbeat: &Heartbeat, _seen: Option<&str>) -> Result<bool> {
+    fn register_launch(&self, heartbeat: &Heartbeat, _seen: Option<&str>) -> Result<bool> {
         self.beat(heartbeat).map(|()| true)
     }
 
@@ -371,13 +371,13 @@ pub trait Read: Send + Sync {
     }
 
     /// Removes a worker's heartbeat after an orderly shutdown.
-    fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()>;
+    fn remove_heartbeat(&self, team: &TeamName, worker: &WorkerName) -> Result<()>;
 
     /// Returns every heartbeat of a team, and those that could not be read.
     fn heartbeats(&self, team: &TeamName) -> Result<(Vec<Heartbeat>, Vec<Damaged>)>;
 
     /// Returns whether a process is alive, as far as this store can determine.
-    fn life(&self, process: &ProcessId) -> Life;
+    fn process_state(&self, process: &ProcessId) -> ProcessState;
 
     /// Takes or renews the right to host a team for a limited time, unless another process has it. `gone` is a holder
     /// that is proven dead. A file store needs no such right: the lock on its machine is enough.
@@ -473,7 +473,7 @@ pub trait Read: Send + Sync {
 }
 
 /// Everything that changes a team. Each call is atomic.
-pub trait Store: Read {
+pub trait Store: ReadStore {
     /// Creates a team. `base` is the commit that its work starts from.
     fn create_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig>;
 
@@ -525,7 +525,7 @@ pub trait Store: Read {
         team: &TeamName,
         actor: &EventActor,
         id: &TaskId,
-        edit: &Edit,
+        edit: &TaskEdit,
     ) -> Result<Task>;
 
     /// Removes a task that is not in progress; tasks that waited for it no longer do.
@@ -591,7 +591,7 @@ pub trait Store: Read {
         team: &TeamName,
         actor: &EventActor,
         id: &TaskId,
-        merge: &Merge,
+        merge: &TaskMerge,
     ) -> Result<Task>;
 
     /// Records that a completed task changed nothing and needs no merge. Recording it twice changes nothing.
@@ -618,7 +618,7 @@ pub trait Store: Read {
     ) -> Result<Task>;
 
     /// Sends a message; returns one message for each recipient.
-    fn send(&self, team: &TeamName, outgoing: &Outgoing) -> Result<Vec<Message>>;
+    fn send(&self, team: &TeamName, outgoing: &OutgoingMessage) -> Result<Vec<Message>>;
 
     /// Moves the messages that Claude Code wrote to a worker, in its own format, into the worker's mailbox; returns
     /// their number.

@@ -39,7 +39,7 @@ pub trait Watch: Send {
 
 /// Counters that differ when something may have changed since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pulse {
+pub struct ChangeCounters {
     /// Changes with every event.
     pub journal: u64,
     /// Changes with every change of the tasks by any program. In the file store the renewal of a lease counts, too.
@@ -52,9 +52,9 @@ pub struct Pulse {
 
 /// What a listener found for its worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct ListenerUpdate {
     /// Changes when the team may have changed.
-    pub pulse: Pulse,
+    pub pulse: ChangeCounters,
     /// The pending stop signals of the worker.
     pub signals: Vec<Signal>,
     /// Whether a process on another machine has asked for the worker's logs.
@@ -66,19 +66,19 @@ pub struct Heard {
 /// An implementation may keep files or connections open, so that a hundred idle workers cost next to nothing.
 pub trait Listen: Send {
     /// Returns the current signals and counters.
-    fn hear(&mut self) -> Result<Heard>;
+    fn poll(&mut self) -> Result<ListenerUpdate>;
 }
 
 /// A set of watched folders, without their subfolders. One watcher of the operating system serves them all.
 ///
 /// A notification may be missed (too many watches, a network file system), so callers must also poll.
-pub struct Folders {
+pub struct FolderWatcher {
     watcher: Option<notify::RecommendedWatcher>,
     notices: Receiver<PathBuf>,
     watched: BTreeSet<PathBuf>,
 }
 
-impl Folders {
+impl FolderWatcher {
     /// Returns a watcher without folders.
     pub fn new() -> Self {
         let (sender, notices) = channel();
@@ -144,7 +144,7 @@ impl Folders {
     }
 }
 
-impl Default for Folders {
+impl Default for FolderWatcher {
     fn default() -> Self {
         Self::new()
     }

@@ -1,7 +1,7 @@
 //! Why a request was not carried out.
 
 use teamster_app::{AppError, ErrorKind};
-use teamster_store::{Kind, StoreError};
+use teamster_store::{StoreError, StoreErrorKind};
 
 use crate::api::{ApiRefusal, ApiRefusalReason};
 
@@ -69,11 +69,11 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         Self {
             kind: match error.kind {
-                Kind::NotFound => ErrorKind::NotFound,
-                Kind::Conflict => ErrorKind::Conflict,
-                Kind::Refused => ErrorKind::Refused,
-                Kind::Unreachable => ErrorKind::Unreachable,
-                Kind::Failed => ErrorKind::Failed,
+                StoreErrorKind::NotFound => ErrorKind::NotFound,
+                StoreErrorKind::Conflict => ErrorKind::Conflict,
+                StoreErrorKind::Refused => ErrorKind::Refused,
+                StoreErrorKind::Unreachable => ErrorKind::Unreachable,
+                StoreErrorKind::Failed => ErrorKind::Failed,
             },
             message: error.message,
             hint: error.hint,

@@ -30,7 +30,7 @@ fn is_stream(path: &str) -> bool {
 
 /// The ruling on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ruling {
+pub enum RequestVerdict {
     /// The request is processed.
     Enter,
     /// The token was correct: the browser gets the key as a cookie, and is redirected to the page without the token in
@@ -53,8 +53,14 @@ pub fn cookie_name(port: u16) -> String {
 }
 
 /// Rules on a request.
-pub fn rule(method: &Method, uri: &Uri, headers: &HeaderMap, keys: &Keys, port: u16) -> Ruling {
-    let refuse = Ruling::Refuse;
+pub fn rule(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    keys: &Keys,
+    port: u16,
+) -> RequestVerdict {
+    let refuse = RequestVerdict::Refuse;
     let Some(host) = one(headers, HOST.as_str()) else {
         return refuse(
             StatusCode::BAD_REQUEST,
@@ -80,7 +86,7 @@ pub fn rule(method: &Method, uri: &Uri, headers: &HeaderMap, keys: &Keys, port: 
             let led_here = site
                 .iter()
                 .any(|site| *site != b"none" && *site != b"same-origin");
-            return Ruling::Welcome {
+            return RequestVerdict::Welcome {
                 key: key.to_owned(),
                 led_here,
             };
@@ -126,9 +132,9 @@ pub fn rule(method: &Method, uri: &Uri, headers: &HeaderMap, keys: &Keys, port: 
         }
     }
     if has_token {
-        Ruling::GoOn
+        RequestVerdict::GoOn
     } else {
-        Ruling::Enter
+        RequestVerdict::Enter
     }
 }
 

@@ -30,4 +30,4 @@ pub mod top;
 pub mod watch;
 
 pub use error::ApiError;
-pub use shown::{fit_to_see, to_json};
+pub use shown::{display_json, to_json};

@@ -14,7 +14,7 @@ pub fn to_json(value: &impl Serialize) -> Value {
 }
 
 /// Returns the value as JSON text, redacted and cleaned but not shortened: the caller has limited its texts.
-pub(crate) fn whole(value: &impl Serialize) -> String {
+pub(crate) fn full_text(value: &impl Serialize) -> String {
     up_to(value, usize::MAX).to_string()
 }
 
@@ -26,7 +26,7 @@ fn up_to(value: &impl Serialize, longest: usize) -> Value {
 }
 
 /// Returns the value as JSON text: redacted, cleaned, and with all texts limited to what a page needs.
-pub fn fit_to_see(value: &impl Serialize) -> String {
+pub fn display_json(value: &impl Serialize) -> String {
     to_json(value).to_string()
 }
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn nothing_that_deceives_or_tells_a_secret_gets_through() {
         let secret = format!("sk-ant-api03-{}", "a1B2".repeat(24));
-        let shown = fit_to_see(&json!({
+        let shown = display_json(&json!({
             "na\u{202e}me": "a\u{1b}[31mb\u{202e}c<img src=x onerror=alert(1)>",
             "list": [format!("key {secret}"), "two\nlines"],
             "long": "x".repeat(1_000_000),

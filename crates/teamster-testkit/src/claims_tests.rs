@@ -14,17 +14,23 @@ const GHOST: Claimant = Claimant {
     ghost: true,
 };
 
-type Done = Operation<(usize, ClaimCall), ClaimAnswer>;
+type ClaimOperation = Operation<(usize, ClaimCall), ClaimAnswer>;
 
 /// Returns a history of operations in sequence.
-fn in_turn(operations: &[(ClaimCall, ClaimAnswer)]) -> Vec<Done> {
+fn in_turn(operations: &[(ClaimCall, ClaimAnswer)]) -> Vec<ClaimOperation> {
     let numbered = operations.iter().enumerate();
     numbered
         .map(|(place, (call, answer))| at(place, place as u64 * 2, 1, call.clone(), *answer))
         .collect()
 }
 
-fn at(place: usize, called: u64, length: u64, call: ClaimCall, answer: ClaimAnswer) -> Done {
+fn at(
+    place: usize,
+    called: u64,
+    length: u64,
+    call: ClaimCall,
+    answer: ClaimAnswer,
+) -> ClaimOperation {
     Operation {
         called,
         returned: Some(called + length),
@@ -33,7 +39,7 @@ fn at(place: usize, called: u64, length: u64, call: ClaimCall, answer: ClaimAnsw
     }
 }
 
-fn died(place: usize, called: u64, call: ClaimCall) -> Done {
+fn died(place: usize, called: u64, call: ClaimCall) -> ClaimOperation {
     Operation {
         called,
         returned: None,
@@ -50,7 +56,7 @@ fn given(number: usize) -> ClaimAnswer {
     ClaimAnswer::Given(token(number))
 }
 
-fn is_good(history: &[Done]) -> bool {
+fn is_good(history: &[ClaimOperation]) -> bool {
     check(&ClaimModel, history).is_ok()
 }
 

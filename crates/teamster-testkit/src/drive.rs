@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use teamster_fs::fail;
 use teamster_journal::EventActor;
-use teamster_store::{ClaimRequest, Kind, PlannedTask, Result, Store};
+use teamster_store::{ClaimRequest, PlannedTask, Result, Store, StoreErrorKind};
 use teamster_types::task::{NewTask, Token};
 use teamster_types::team::NewTeam;
 use teamster_types::transitions::LEASE;
@@ -13,7 +13,7 @@ use teamster_types::{TaskId, TeamName};
 
 use crate::ManualClock;
 use crate::claims::Claimant;
-use crate::history::{Asked, ClaimHistory, Entry, StoreReply};
+use crate::history::{ClaimHistory, HistoryEntry, StoreCall, StoreReply};
 
 /// The number of concurrent clients.
 pub const CLIENTS: usize = 8;
@@ -23,7 +23,7 @@ pub const TASKS: usize = 6;
 pub const OPERATIONS: usize = 25;
 
 /// A store as its clients see it: each client has its own handle, and one for a process that is gone.
-pub struct Faces {
+pub struct ClientHandles {
     /// For each client, the handle of a living process and that of a dead one.
     pub faces: Vec<(Box<dyn Store>, Box<dyn Store>)>,
     /// The clock that all share.
@@ -33,9 +33,9 @@ pub struct Faces {
 }
 
 /// A small, fast random number generator; the same seed yields the same numbers.
-struct SeededDice(u64);
+struct DriveRandom(u64);
 
-impl SeededDice {
+impl DriveRandom {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -46,7 +46,7 @@ impl SeededDice {
 
 /// The result of one run of the clients.
 #[derive(Clone, Debug, Default)]
-pub struct Driven {
+pub struct DriveResult {
     /// The recorded history.
     pub history: ClaimHistory,
     /// How many operations died.
@@ -54,13 +54,13 @@ pub struct Driven {
 }
 
 /// Creates a new team and runs all clients on it.
-pub fn drive(faces: &Faces, number: u64, project: &str) -> Driven {
+pub fn drive(faces: &ClientHandles, number: u64, project: &str) -> DriveResult {
     let team: TeamName = format!("history-{number}")
         .parse()
         .unwrap_or_else(|error| panic!("{error}"));
     make_team(&*faces.faces[0].0, &team, project);
     let moment = AtomicU64::new(0);
-    let parts: Vec<(Vec<Entry>, u64)> = std::thread::scope(|scope| {
+    let parts: Vec<(Vec<HistoryEntry>, u64)> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 let (team, moment) = (&team, &moment);
@@ -82,7 +82,7 @@ pub fn drive(faces: &Faces, number: u64, project: &str) -> Driven {
         entries: parts.into_iter().flat_map(|(entries, _)| entries).collect(),
         nothing_hidden: faces.deaths == 0,
     };
-    Driven { history, deaths }
+    DriveResult { history, deaths }
 }
 
 fn make_team(store: &dyn Store, team: &TeamName, project: &str) {
@@ -110,21 +110,21 @@ fn make_team(store: &dyn Store, team: &TeamName, project: &str) {
 }
 
 struct Client<'a> {
-    faces: &'a Faces,
+    faces: &'a ClientHandles,
     team: &'a TeamName,
     number: usize,
-    dice: SeededDice,
+    dice: DriveRandom,
     /// The tokens that it was given, the latest last.
     tickets: Vec<(usize, String)>,
 }
 
 impl<'a> Client<'a> {
-    fn new(faces: &'a Faces, team: &'a TeamName, number: usize, history: u64) -> Self {
+    fn new(faces: &'a ClientHandles, team: &'a TeamName, number: usize, history: u64) -> Self {
         let seed = (history + 1)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .wrapping_add(number as u64 * 0x1234_5677)
             | 1;
-        let mut dice = SeededDice(seed);
+        let mut dice = DriveRandom(seed);
         // Similar seeds yield similar first numbers.
         for _ in 0..20 {
             dice.roll(2);
@@ -138,7 +138,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn run(mut self, moment: &AtomicU64) -> (Vec<Entry>, u64) {
+    fn run(mut self, moment: &AtomicU64) -> (Vec<HistoryEntry>, u64) {
         let mut entries = Vec::with_capacity(OPERATIONS);
         let mut deaths = 0;
         for _ in 0..OPERATIONS {
@@ -156,13 +156,13 @@ impl<'a> Client<'a> {
                 Err(_) if died => None,
                 // It timed out waiting for a lock: nothing happened, and there is nothing to record.
                 Err(error) if error.busy => continue,
-                Err(error) if error.kind == Kind::Conflict => Some(StoreReply::No),
+                Err(error) if error.kind == StoreErrorKind::Conflict => Some(StoreReply::No),
                 Err(error) => panic!("{asked:?}: {error}"),
             };
             if let Some(StoreReply::Given(task, token)) = &said {
                 self.tickets.push((*task, token.clone()));
             }
-            entries.push(Entry {
+            entries.push(HistoryEntry {
                 client: self.number,
                 called,
                 returned: said.is_some().then_some(returned),
@@ -191,27 +191,27 @@ impl<'a> Client<'a> {
         self.tickets.get(place).cloned()
     }
 
-    fn choose(&mut self) -> Asked {
+    fn choose(&mut self) -> StoreCall {
         let roll = self.dice.roll(100);
         match roll {
-            0..30 => Asked::Next(self.asker()),
-            30..42 => Asked::ById(self.asker(), self.any_task()),
-            42..46 => Asked::Force(self.any_task()),
-            46..50 => Asked::Retry(self.any_task()),
-            50..53 => Asked::Pass,
+            0..30 => StoreCall::Next(self.asker()),
+            30..42 => StoreCall::ById(self.asker(), self.any_task()),
+            42..46 => StoreCall::Force(self.any_task()),
+            46..50 => StoreCall::Retry(self.any_task()),
+            50..53 => StoreCall::Pass,
             _ => match self.ticket() {
-                None => Asked::Next(self.asker()),
+                None => StoreCall::Next(self.asker()),
                 Some((task, token)) => match roll {
-                    53..68 => Asked::Renew(task, token),
-                    68..76 => Asked::Complete(task, token),
-                    76..88 => Asked::Fail(task, token),
-                    _ => Asked::Release(task, token),
+                    53..68 => StoreCall::Renew(task, token),
+                    68..76 => StoreCall::Complete(task, token),
+                    76..88 => StoreCall::Fail(task, token),
+                    _ => StoreCall::Release(task, token),
                 },
             },
         }
     }
 
-    fn ask(&self, asked: &Asked) -> Result<StoreReply> {
+    fn ask(&self, asked: &StoreCall) -> Result<StoreReply> {
         let (living, gone) = &self.faces.faces[self.number];
         let (store, team) = (living, self.team);
         let id = |task: &usize| TaskId::from_number(*task as u64 + 1);
@@ -231,31 +231,31 @@ impl<'a> Client<'a> {
         };
         let yes = |_| StoreReply::Yes;
         match asked {
-            Asked::Next(who) => claim(who, None),
-            Asked::ById(who, task) => claim(who, Some(task)),
-            Asked::Renew(task, token) => {
+            StoreCall::Next(who) => claim(who, None),
+            StoreCall::ById(who, task) => claim(who, Some(task)),
+            StoreCall::Renew(task, token) => {
                 let renewed = store.renew(team, &id(task), &Token::new(token), None);
                 renewed.map(|_| StoreReply::Yes)
             }
-            Asked::Complete(task, token) => {
+            StoreCall::Complete(task, token) => {
                 let done = store.complete(team, &id(task), &Token::new(token), None);
                 done.map(yes)
             }
-            Asked::Fail(task, token) => {
+            StoreCall::Fail(task, token) => {
                 let failed = store.fail(team, &id(task), &Token::new(token), "boom");
                 failed.map(yes)
             }
-            Asked::Release(task, token) => {
+            StoreCall::Release(task, token) => {
                 let token = Token::new(token);
                 store
                     .release(team, &"-".into(), &id(task), Some(&token))
                     .map(yes)
             }
-            Asked::Force(task) => store
+            StoreCall::Force(task) => store
                 .release(team, &EventActor::Person, &id(task), None)
                 .map(yes),
-            Asked::Retry(task) => store.retry(team, &EventActor::Person, &id(task)).map(yes),
-            Asked::Pass => {
+            StoreCall::Retry(task) => store.retry(team, &EventActor::Person, &id(task)).map(yes),
+            StoreCall::Pass => {
                 let span = i64::try_from(LEASE.as_millis()).unwrap_or(0) + 60_000;
                 self.faces.clock.advance(span);
                 Ok(StoreReply::Yes)

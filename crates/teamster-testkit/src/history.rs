@@ -8,7 +8,7 @@ use crate::linear::{Operation, check};
 
 /// A client's call to the store. Tasks are counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum StoreCall {
     /// Claim the next task.
     Next(Claimant),
     /// Claim a specific task.
@@ -44,7 +44,7 @@ pub enum StoreReply {
 
 /// One operation of one client.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct HistoryEntry {
     /// The number of the client.
     pub client: usize,
     /// When it was called, on a clock that all share.
@@ -52,7 +52,7 @@ pub struct Entry {
     /// When it returned; `None` when the client died.
     pub returned: Option<u64>,
     /// The call.
-    pub asked: Asked,
+    pub asked: StoreCall,
     /// The reply.
     pub said: Option<StoreReply>,
 }
@@ -63,13 +63,13 @@ pub struct ClaimHistory {
     /// How many tasks there were.
     pub tasks: usize,
     /// The operations, in any order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<HistoryEntry>,
     /// Whether a client that looked for the next task must have got any claimable one. The lock of a dead client may
     /// hide a task for a while.
     pub nothing_hidden: bool,
 }
 
-type Part = Vec<Operation<(usize, ClaimCall), ClaimAnswer>>;
+type TaskOperations = Vec<Operation<(usize, ClaimCall), ClaimAnswer>>;
 
 impl ClaimHistory {
     /// Checks that the operations on each task, taken by itself, are linearizable; otherwise returns what is not.
@@ -103,7 +103,7 @@ impl ClaimHistory {
     }
 
     /// Returns the part of the history that concerns one task.
-    fn part(&self, task: usize) -> Part {
+    fn part(&self, task: usize) -> TaskOperations {
         let tokens = self.tokens();
         let entries = self.entries.iter().enumerate();
         entries
@@ -132,7 +132,7 @@ impl ClaimHistory {
 
     fn of_task(
         &self,
-        entry: &Entry,
+        entry: &HistoryEntry,
         task: usize,
         tokens: &HashMap<&str, usize>,
     ) -> Option<(ClaimCall, Option<ClaimAnswer>)> {
@@ -149,7 +149,7 @@ impl ClaimHistory {
         };
         let mine = |number: &usize, call: ClaimCall| (*number == task).then_some((call, answer));
         match &entry.asked {
-            Asked::Next(asker) => match &entry.said {
+            StoreCall::Next(asker) => match &entry.said {
                 None => Some((ClaimCall::Next(*asker), None)),
                 Some(StoreReply::Given(given, _)) if *given == task => {
                     Some((ClaimCall::Next(*asker), answer))
@@ -158,14 +158,14 @@ impl ClaimHistory {
                 Some(_) if self.nothing_hidden => Some((ClaimCall::PassedBy(*asker), answer)),
                 Some(_) => Some((ClaimCall::MayHavePassedBy(*asker), answer)),
             },
-            Asked::ById(asker, number) => mine(number, ClaimCall::ById(*asker)),
-            Asked::Renew(number, token) => mine(number, ClaimCall::Renew(ticket(token))),
-            Asked::Complete(number, token) => mine(number, ClaimCall::Complete(ticket(token))),
-            Asked::Fail(number, token) => mine(number, ClaimCall::Fail(ticket(token))),
-            Asked::Release(number, token) => mine(number, ClaimCall::Release(ticket(token))),
-            Asked::Force(number) => mine(number, ClaimCall::Force),
-            Asked::Retry(number) => mine(number, ClaimCall::Retry),
-            Asked::Pass => Some((ClaimCall::Pass, Some(ClaimAnswer::Yes))),
+            StoreCall::ById(asker, number) => mine(number, ClaimCall::ById(*asker)),
+            StoreCall::Renew(number, token) => mine(number, ClaimCall::Renew(ticket(token))),
+            StoreCall::Complete(number, token) => mine(number, ClaimCall::Complete(ticket(token))),
+            StoreCall::Fail(number, token) => mine(number, ClaimCall::Fail(ticket(token))),
+            StoreCall::Release(number, token) => mine(number, ClaimCall::Release(ticket(token))),
+            StoreCall::Force(number) => mine(number, ClaimCall::Force),
+            StoreCall::Retry(number) => mine(number, ClaimCall::Retry),
+            StoreCall::Pass => Some((ClaimCall::Pass, Some(ClaimAnswer::Yes))),
         }
     }
 }
@@ -176,8 +176,8 @@ mod tests {
 
     use super::*;
 
-    fn entry(client: usize, called: u64, asked: Asked, said: StoreReply) -> Entry {
-        Entry {
+    fn entry(client: usize, called: u64, asked: StoreCall, said: StoreReply) -> HistoryEntry {
+        HistoryEntry {
             client,
             called,
             returned: Some(called + 1),
@@ -203,7 +203,7 @@ mod tests {
                 .enumerate()
                 .map(|(place, task)| {
                     let said = StoreReply::Given(*task, format!("token {place}"));
-                    entry(place, place as u64 * 2, Asked::Next(ada()), said)
+                    entry(place, place as u64 * 2, StoreCall::Next(ada()), said)
                 })
                 .collect(),
         };
@@ -226,19 +226,19 @@ mod tests {
             worker: 1,
             ghost: true,
         };
-        let mut said: Vec<(Asked, StoreReply)> = Vec::new();
+        let mut said: Vec<(StoreCall, StoreReply)> = Vec::new();
         for attempt in 0..ATTEMPTS {
             let token = format!("token {attempt}");
-            said.push((Asked::Next(ghost), StoreReply::Given(0, token.clone())));
+            said.push((StoreCall::Next(ghost), StoreReply::Given(0, token.clone())));
             if attempt + 1 < ATTEMPTS {
-                said.push((Asked::Fail(0, token), StoreReply::Yes));
+                said.push((StoreCall::Fail(0, token), StoreReply::Yes));
             }
-            said.push((Asked::Pass, StoreReply::Yes));
+            said.push((StoreCall::Pass, StoreReply::Yes));
         }
         let judged = |with_a_look: bool| {
             let other = StoreReply::Given(1, "another".to_owned());
-            let look = with_a_look.then_some((Asked::Next(ada()), other));
-            let last = (Asked::Retry(0), StoreReply::Yes);
+            let look = with_a_look.then_some((StoreCall::Next(ada()), other));
+            let last = (StoreCall::Retry(0), StoreReply::Yes);
             let all = said.iter().cloned().chain(look).chain([last]);
             let entries = (0..).zip(all);
             let history = ClaimHistory {
@@ -266,10 +266,15 @@ mod tests {
                 entry(
                     4,
                     0,
-                    Asked::Next(ada()),
+                    StoreCall::Next(ada()),
                     StoreReply::Given(0, "a".to_owned()),
                 ),
-                entry(5, 2, Asked::Renew(0, "made up".to_owned()), StoreReply::Yes),
+                entry(
+                    5,
+                    2,
+                    StoreCall::Renew(0, "made up".to_owned()),
+                    StoreReply::Yes,
+                ),
             ],
         };
         let told = history.judge().unwrap_err();

@@ -44,7 +44,7 @@ pub struct Operation<C, A> {
 
 /// Why a history is not linearizable: how far the search got.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
+pub struct NotLinearizable {
     /// The longest order that the model accepts, as positions in the history.
     pub order: Vec<usize>,
     /// The operations that would have to come next, none of which the model accepts.
@@ -53,9 +53,9 @@ pub struct Stuck {
 
 /// A set of small numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Done(Vec<u64>);
+struct IndexSet(Vec<u64>);
 
-impl Done {
+impl IndexSet {
     fn new(count: usize) -> Self {
         Self(vec![0; count.div_ceil(64)])
     }
@@ -75,7 +75,7 @@ impl Done {
 }
 
 /// One level of the search: an operation that was chosen, and the states it may have led to.
-struct Level<S> {
+struct SearchLevel<S> {
     /// The operations that could come next here and were not tried yet.
     candidates: Vec<usize>,
     /// The operation that is being tried, with the possible next states that were not tried yet.
@@ -87,19 +87,19 @@ struct Level<S> {
 pub fn check<M: Model>(
     model: &M,
     history: &[Operation<M::Call, M::Answer>],
-) -> Result<Vec<usize>, Stuck> {
-    let mut done = Done::new(history.len());
+) -> Result<Vec<usize>, NotLinearizable> {
+    let mut done = IndexSet::new(history.len());
     let mut order: Vec<usize> = Vec::new();
-    let mut longest = Stuck {
+    let mut longest = NotLinearizable {
         order: Vec::new(),
         next: next(history, &done),
     };
-    let mut tried: HashSet<(Done, M::State)> = HashSet::new();
+    let mut tried: HashSet<(IndexSet, M::State)> = HashSet::new();
     let state = model.start();
     if is_over(history, &done) {
         return Ok(order);
     }
-    let mut levels = vec![Level {
+    let mut levels = vec![SearchLevel {
         candidates: next(history, &done),
         trying: None,
         state,
@@ -131,7 +131,7 @@ pub fn check<M: Model>(
         order.push(place);
         let candidates = next(history, &done);
         if order.len() > longest.order.len() {
-            longest = Stuck {
+            longest = NotLinearizable {
                 order: order.clone(),
                 next: candidates.clone(),
             };
@@ -139,7 +139,7 @@ pub fn check<M: Model>(
         if is_over(history, &done) {
             return Ok(order);
         }
-        levels.push(Level {
+        levels.push(SearchLevel {
             candidates,
             trying: None,
             state,
@@ -149,13 +149,13 @@ pub fn check<M: Model>(
 }
 
 /// Returns whether every answered operation has taken effect. Unanswered ones need not have.
-fn is_over<C, A>(history: &[Operation<C, A>], done: &Done) -> bool {
+fn is_over<C, A>(history: &[Operation<C, A>], done: &IndexSet) -> bool {
     let mut all = history.iter().enumerate();
     all.all(|(place, operation)| operation.returned.is_none() || done.has(place))
 }
 
 /// Returns the operations that may take effect next: those called before any other open operation returned.
-fn next<C, A>(history: &[Operation<C, A>], done: &Done) -> Vec<usize> {
+fn next<C, A>(history: &[Operation<C, A>], done: &IndexSet) -> Vec<usize> {
     let open = || {
         let all = history.iter().enumerate();
         all.filter(|(place, _)| !done.has(*place))

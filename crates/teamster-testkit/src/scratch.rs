@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
-use teamster_store::{Clock, FileStore, Settings, SystemClock};
+use teamster_store::{Clock, FileStore, FileStoreSettings, SystemClock};
 use teamster_types::Time;
 use teamster_types::process::ProcessId;
 
@@ -65,10 +65,10 @@ impl Scratch {
 
     /// Opens a store in it. Its writes survive the death of a process, which is all that these tests need.
     pub fn store(&self, clock: Arc<dyn Clock>, patience: Duration) -> FileStore {
-        let settings = Settings {
-            sync: Sync::Fast,
+        let settings = FileStoreSettings {
+            sync: Durability::Fast,
             patience,
-            ..Settings::default()
+            ..FileStoreSettings::default()
         };
         FileStore::open(&self.layout(), clock, settings)
             .unwrap_or_else(|error| panic!("cannot open a store: {error}"))

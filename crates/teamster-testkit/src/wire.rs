@@ -13,13 +13,13 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A forwarder to a local port. While it is cut, nothing arrives and neither side notices, as when a cable is pulled;
 /// data sent meanwhile arrives after it is restored, as with TCP retransmission.
 #[derive(Debug)]
-pub struct Wire {
+pub struct TcpForwarder {
     port: u16,
     is_cut: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
 }
 
-impl Wire {
+impl TcpForwarder {
     /// Creates a forwarder to a port.
     pub fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0");
@@ -66,7 +66,7 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for TcpForwarder {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
         // Wakes the thread that waits for the next connection.

@@ -30,7 +30,7 @@ impl EndRecord {
     }
 
     /// Returns the record of a member whose process is gone without having reported its end.
-    pub fn unseen(team: &str, name: &str) -> Self {
+    pub fn vanished(team: &str, name: &str) -> Self {
         Self::new(team, name, UNSEEN)
     }
 

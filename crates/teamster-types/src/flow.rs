@@ -21,7 +21,7 @@ mod stage;
 
 pub use check::FlowFault;
 pub use refuse::{StepError, Unmet};
-pub use stage::{NotAStage, Outcome, Stage};
+pub use stage::{Outcome, Stage, StageError};
 
 /// The flow that a run follows: it determines the phases and their names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,7 +146,7 @@ pub struct Flow {
 
 /// The facts that the guards and counters of a flow depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct FlowFacts {
     /// Phases, in lower case, that have a finding that is not empty.
     pub findings: BTreeSet<String>,
     /// Tickets that are not DONE.
@@ -166,7 +166,7 @@ pub struct Facts {
     pub revising: bool,
 }
 
-impl Default for Facts {
+impl Default for FlowFacts {
     fn default() -> Self {
         Self {
             findings: BTreeSet::new(),
@@ -261,7 +261,7 @@ impl Flow {
     }
 
     /// Decides one step: returns the state that is actually entered, or why the step is refused. Changes nothing.
-    pub fn step(&self, from: &str, to: &str, facts: &Facts) -> Result<Step, StepError> {
+    pub fn step(&self, from: &str, to: &str, facts: &FlowFacts) -> Result<Step, StepError> {
         for state in [from, to] {
             if self.kind(state).is_none() {
                 return Err(StepError::unknown(self, state));
@@ -318,7 +318,7 @@ impl Flow {
 
 impl FlowEdge {
     /// Returns the step along this edge, assuming that its guards hold.
-    fn take(&self, from: &str, facts: &Facts) -> Step {
+    fn take(&self, from: &str, facts: &FlowFacts) -> Step {
         let mut step = Step {
             from: from.to_owned(),
             to: self.to.clone(),
@@ -349,7 +349,7 @@ impl FlowEdge {
 
 impl Guard {
     /// Returns what is missing before `from` may be left, if anything.
-    fn look(self, from: &str, facts: &Facts) -> Option<Unmet> {
+    fn look(self, from: &str, facts: &FlowFacts) -> Option<Unmet> {
         match self {
             Self::Plan => (!facts.has_plan).then_some(Unmet::Plan),
             Self::Finding => {

@@ -44,7 +44,7 @@ impl State {
 
 /// The state of a task, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct ExplainedState {
     /// The state of the task.
     pub state: State,
     /// The reason, in words.
@@ -53,7 +53,7 @@ pub struct Standing {
     pub phrases: Vec<PhraseKey>,
 }
 
-impl Standing {
+impl ExplainedState {
     /// Returns a state with the sentences that explain it.
     pub fn new(state: State, because: &[Phrase]) -> Self {
         Self {
@@ -95,8 +95,12 @@ impl Blocker {
 }
 
 /// Determines the state of one task; `blocker` returns the state of the tasks it waits for.
-pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Blocker) -> Standing {
-    let one = |state: State, because: Phrase| Standing::new(state, &[because]);
+pub fn explain_state(
+    task: &Task,
+    now: Time,
+    mut blocker: impl FnMut(&TaskId) -> Blocker,
+) -> ExplainedState {
+    let one = |state: State, because: Phrase| ExplainedState::new(state, &[because]);
     match task.status() {
         Status::Completed if task.is_failed() => one(
             State::Failed,
@@ -140,9 +144,9 @@ pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Bloc
                     Phrase::new(PhraseCode::WaitsForAnswer, asked),
                 )
             } else if is_stuck {
-                Standing::new(State::Blocked, &reason)
+                ExplainedState::new(State::Blocked, &reason)
             } else if !reason.is_empty() {
-                Standing::new(State::Waiting, &reason)
+                ExplainedState::new(State::Waiting, &reason)
             } else if let Some(moment) = backoff {
                 one(
                     State::Waiting,
@@ -177,11 +181,11 @@ fn in_progress(task: &Task, now: Time) -> Phrase {
 }
 
 /// Determines the state of every task of a team.
-pub fn standings(tasks: &[Task], now: Time) -> Vec<Standing> {
+pub fn explain_states(tasks: &[Task], now: Time) -> Vec<ExplainedState> {
     let by_id: HashMap<&TaskId, &Task> = tasks.iter().map(|task| (task.id(), task)).collect();
     tasks
         .iter()
-        .map(|task| standing(task, now, |id| Blocker::of(by_id.get(id).copied())))
+        .map(|task| explain_state(task, now, |id| Blocker::of(by_id.get(id).copied())))
         .collect()
 }
 
@@ -338,7 +342,7 @@ mod tests {
     }
 
     fn reasons(tasks: &[Task]) -> Vec<String> {
-        standings(tasks, Time::from_millis(0))
+        explain_states(tasks, Time::from_millis(0))
             .into_iter()
             .map(|s| format!("{}: {}", s.state.as_str(), s.reason))
             .collect()

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::heartbeat::{Heartbeat, WorkerStatus};
 use crate::phrase::{Phrase, PhraseCode};
-use crate::process::{Life, ProcessId};
+use crate::process::{ProcessId, ProcessState};
 use crate::time::say_span;
 
 /// How far a heartbeat may be ahead of our clock before the evidence mentions it.
@@ -115,7 +115,7 @@ impl Default for Limits {
 }
 
 /// Judges a worker by its heartbeat and the process behind it, or, without a heartbeat, by the process that was
-/// `recorded` at its launch. `life` returns whether a process is alive.
+/// `recorded` at its launch. `process_state` returns whether a process is alive.
 ///
 /// An agent counts as silent only while its bridge executes a task: an idle one has nothing to report. The time is
 /// counted from `lastEventAt`, which the bridge clears when it takes a task; before the first event no agent is called
@@ -124,24 +124,31 @@ pub fn judge(
     now: Time,
     heartbeat: Option<&Heartbeat>,
     recorded: Option<&ProcessId>,
-    life: impl Fn(&ProcessId) -> Life,
+    process_state: impl Fn(&ProcessId) -> ProcessState,
     limits: &Limits,
 ) -> Assessment {
     let life = match (heartbeat, recorded) {
         (Some(heartbeat), _) => match heartbeat.process() {
-            Some(process) => life(&process),
+            Some(process) => process_state(&process),
             // A running process with this pid may be a different one.
-            None if life(&heartbeat.pid_alone()) == Life::Gone => Life::Gone,
-            None => Life::Unknown,
+            None if process_state(&heartbeat.pid_alone()) == ProcessState::Gone => {
+                ProcessState::Gone
+            }
+            None => ProcessState::Unknown,
         },
-        (None, Some(recorded)) => life(recorded),
-        (None, None) => Life::Unknown,
+        (None, Some(recorded)) => process_state(recorded),
+        (None, None) => ProcessState::Unknown,
     };
     assess(now, heartbeat, life, limits)
 }
 
 /// Judges a worker by its heartbeat and the known state of its process.
-fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Limits) -> Assessment {
+fn assess(
+    now: Time,
+    heartbeat: Option<&Heartbeat>,
+    life: ProcessState,
+    limits: &Limits,
+) -> Assessment {
     let Some(heartbeat) = heartbeat else {
         return assess_without_heartbeat(life);
     };
@@ -149,7 +156,7 @@ fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Limits)
     let pid = heartbeat.pid;
     let is_fresh = heartbeat.is_fresh(now, limits.stale);
     let by_pid_alone = heartbeat.process().is_none();
-    if life == Life::Gone && !(is_fresh && by_pid_alone) {
+    if life == ProcessState::Gone && !(is_fresh && by_pid_alone) {
         let code = if by_pid_alone {
             PhraseCode::PidGoneAlone
         } else {
@@ -164,15 +171,15 @@ fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Limits)
         return Assessment { verdict, evidence };
     }
     let verdict = match life {
-        Life::Alive if heartbeat.last_poll_at > now => {
+        ProcessState::Alive if heartbeat.last_poll_at > now => {
             evidence.push(Phrase::new(PhraseCode::PidAlive, [("pid", &pid)]));
             assess_what_it_says(now, heartbeat, limits, &mut evidence)
         }
-        Life::Alive => {
+        ProcessState::Alive => {
             evidence.push(Phrase::new(PhraseCode::PidAlive, [("pid", &pid)]));
             Verdict::Hung
         }
-        Life::Unknown | Life::Gone => {
+        ProcessState::Unknown | ProcessState::Gone => {
             evidence.push(match &heartbeat.host {
                 Some(host) => {
                     Phrase::new(PhraseCode::PidElsewhere, [("pid", &pid), ("host", host)])
@@ -187,11 +194,11 @@ fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Limits)
     Assessment { verdict, evidence }
 }
 
-fn assess_without_heartbeat(life: Life) -> Assessment {
+fn assess_without_heartbeat(life: ProcessState) -> Assessment {
     let (verdict, process) = match life {
-        Life::Gone => (Verdict::Dead, PhraseCode::ProcessGone),
-        Life::Alive => (Verdict::Unknown, PhraseCode::ProcessAlive),
-        Life::Unknown => (Verdict::Unknown, PhraseCode::NoProcess),
+        ProcessState::Gone => (Verdict::Dead, PhraseCode::ProcessGone),
+        ProcessState::Alive => (Verdict::Unknown, PhraseCode::ProcessAlive),
+        ProcessState::Unknown => (Verdict::Unknown, PhraseCode::NoProcess),
     };
     Assessment {
         verdict,

@@ -29,13 +29,13 @@ fn beat(seconds_old: i64, status: WorkerStatus, errors: u32) -> Heartbeat {
     }
 }
 
-fn by_life(heartbeat: &Heartbeat, life: Life) -> Assessment {
+fn by_life(heartbeat: &Heartbeat, life: ProcessState) -> Assessment {
     judge(NOW, Some(heartbeat), None, |_| life, &Limits::default())
 }
 
 #[test]
 fn age_and_process_decide_before_anything_the_heartbeat_says() {
-    use Life::{Alive, Gone, Unknown};
+    use ProcessState::{Alive, Gone, Unknown};
     let unknown = Verdict::Unknown;
     for (age, life, expected) in [
         (Some(0), Alive, Verdict::Healthy),
@@ -90,8 +90,11 @@ fn stale_beats_quarantine_and_quarantine_beats_silence_and_silence_beats_risk() 
     ] {
         let mut heartbeat = beat(1, status, errors);
         heartbeat.last_event_at = quiet.map(ago);
-        assert_eq!(by_life(&heartbeat, Life::Gone).verdict, Verdict::Dead);
-        for life in [Life::Alive, Life::Unknown] {
+        assert_eq!(
+            by_life(&heartbeat, ProcessState::Gone).verdict,
+            Verdict::Dead
+        );
+        for life in [ProcessState::Alive, ProcessState::Unknown] {
             let found = by_life(&heartbeat, life);
             assert_eq!(
                 found.verdict, expected,
@@ -99,9 +102,18 @@ fn stale_beats_quarantine_and_quarantine_beats_silence_and_silence_beats_risk() 
             );
         }
         heartbeat.last_poll_at = ago(31);
-        assert_eq!(by_life(&heartbeat, Life::Gone).verdict, Verdict::Dead);
-        assert_eq!(by_life(&heartbeat, Life::Alive).verdict, Verdict::Hung);
-        assert_eq!(by_life(&heartbeat, Life::Unknown).verdict, Verdict::Unknown);
+        assert_eq!(
+            by_life(&heartbeat, ProcessState::Gone).verdict,
+            Verdict::Dead
+        );
+        assert_eq!(
+            by_life(&heartbeat, ProcessState::Alive).verdict,
+            Verdict::Hung
+        );
+        assert_eq!(
+            by_life(&heartbeat, ProcessState::Unknown).verdict,
+            Verdict::Unknown
+        );
     }
 }
 
@@ -113,19 +125,19 @@ fn every_verdict_says_why() {
     let mut far = beat(47, WorkerStatus::Polling, 2);
     far.host = Some("build-2".to_owned());
     let says = [
-        by_life(&beat(2, WorkerStatus::Polling, 0), Life::Alive).to_string(),
-        by_life(&beat(2, WorkerStatus::Polling, 0), Life::Gone).to_string(),
-        by_life(&beat(47, WorkerStatus::Polling, 0), Life::Gone).to_string(),
-        by_life(&beat(47, WorkerStatus::Polling, 0), Life::Alive).to_string(),
-        by_life(&far, Life::Unknown).to_string(),
-        by_life(&beat(2, WorkerStatus::Polling, 2), Life::Alive).to_string(),
-        by_life(&beat(2, WorkerStatus::Quarantined, 3), Life::Alive).to_string(),
-        by_life(&silent, Life::Alive).to_string(),
-        by_life(&beat(-5, WorkerStatus::Polling, 1), Life::Alive).to_string(),
-        by_life(&beat(-300, WorkerStatus::Polling, 0), Life::Alive).to_string(),
-        assess(NOW, None, Life::Gone, &Limits::default()).to_string(),
-        assess(NOW, None, Life::Alive, &Limits::default()).to_string(),
-        assess(NOW, None, Life::Unknown, &Limits::default()).to_string(),
+        by_life(&beat(2, WorkerStatus::Polling, 0), ProcessState::Alive).to_string(),
+        by_life(&beat(2, WorkerStatus::Polling, 0), ProcessState::Gone).to_string(),
+        by_life(&beat(47, WorkerStatus::Polling, 0), ProcessState::Gone).to_string(),
+        by_life(&beat(47, WorkerStatus::Polling, 0), ProcessState::Alive).to_string(),
+        by_life(&far, ProcessState::Unknown).to_string(),
+        by_life(&beat(2, WorkerStatus::Polling, 2), ProcessState::Alive).to_string(),
+        by_life(&beat(2, WorkerStatus::Quarantined, 3), ProcessState::Alive).to_string(),
+        by_life(&silent, ProcessState::Alive).to_string(),
+        by_life(&beat(-5, WorkerStatus::Polling, 1), ProcessState::Alive).to_string(),
+        by_life(&beat(-300, WorkerStatus::Polling, 0), ProcessState::Alive).to_string(),
+        assess(NOW, None, ProcessState::Gone, &Limits::default()).to_string(),
+        assess(NOW, None, ProcessState::Alive, &Limits::default()).to_string(),
+        assess(NOW, None, ProcessState::Unknown, &Limits::default()).to_string(),
     ];
     insta::assert_snapshot!(says.join("\n"), @r"
     healthy: heartbeat 2 s old
@@ -149,15 +161,21 @@ fn heartbeat_with_a_pid_alone_is_dead_once_it_is_stale_and_its_pid_is_gone() {
     let mut documented = beat(600, WorkerStatus::Polling, 0);
     documented.process_start_time = None;
     documented.boot_id = None;
-    let found = by_life(&documented, Life::Gone);
+    let found = by_life(&documented, ProcessState::Gone);
     assert_eq!(
         found.to_string(),
         "dead: heartbeat 10 min old, process 12345 is gone, judged by its pid alone"
     );
     // The process with this pid may be a different one by now.
-    assert_eq!(by_life(&documented, Life::Alive).verdict, Verdict::Unknown);
+    assert_eq!(
+        by_life(&documented, ProcessState::Alive).verdict,
+        Verdict::Unknown
+    );
     documented.last_poll_at = ago(2);
-    assert_eq!(by_life(&documented, Life::Gone).verdict, Verdict::Healthy);
+    assert_eq!(
+        by_life(&documented, ProcessState::Gone).verdict,
+        Verdict::Healthy
+    );
 }
 
 #[test]
@@ -170,7 +188,7 @@ fn limits_are_settings() {
     };
     let mut heartbeat = beat(1, WorkerStatus::Executing, 1);
     let verdict =
-        |heartbeat: &Heartbeat| assess(NOW, Some(heartbeat), Life::Alive, &strict).verdict;
+        |heartbeat: &Heartbeat| assess(NOW, Some(heartbeat), ProcessState::Alive, &strict).verdict;
     assert_eq!(verdict(&heartbeat), Verdict::AtRisk);
     heartbeat.last_event_at = Some(ago(10));
     assert_eq!(verdict(&heartbeat), Verdict::Silent);
@@ -234,7 +252,7 @@ proptest! {
     #[test]
     fn every_worker_gets_a_verdict_with_evidence(
         heartbeat in prop::option::of(any_heartbeat()), now in any_moment(),
-        life in prop::sample::select(vec![Life::Alive, Life::Gone, Life::Unknown]),
+        life in prop::sample::select(vec![ProcessState::Alive, ProcessState::Gone, ProcessState::Unknown]),
         stale in any::<u64>(), silent in any::<u64>(), at_risk_errors in any::<u32>(), quarantine_errors in any::<u32>(),
     ) {
         let limits = Limits {
@@ -250,10 +268,10 @@ proptest! {
             prop_assert!(found.evidence.iter().all(|words| !words.as_str().is_empty()));
             let fresh = heartbeat.as_ref().is_some_and(|beat| beat.is_fresh(now, limits.stale));
             if found.verdict == Verdict::Dead {
-                prop_assert!(life == Life::Gone);
+                prop_assert!(life == ProcessState::Gone);
             }
             if found.verdict == Verdict::Hung {
-                prop_assert!(!fresh && life == Life::Alive && heartbeat.is_some());
+                prop_assert!(!fresh && life == ProcessState::Alive && heartbeat.is_some());
             }
             if fresh {
                 prop_assert_ne!(found.verdict, Verdict::Unknown);

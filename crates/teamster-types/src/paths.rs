@@ -62,24 +62,24 @@ enum GlobPart {
     /// Any number of folders, including none.
     Folders,
     /// One name.
-    Name(Vec<Piece>),
+    Name(Vec<GlobToken>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum GlobToken {
     Character(char),
     One,
     Any,
-    OneOf(Set),
+    OneOf(CharClass),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Set {
+struct CharClass {
     ranges: Vec<(char, char)>,
     negated: bool,
 }
 
-impl Set {
+impl CharClass {
     fn has(&self, character: char) -> bool {
         let listed = self
             .ranges
@@ -89,7 +89,7 @@ impl Set {
     }
 
     /// Returns whether a character could be in both sets. Returns true when that is hard to decide.
-    fn meets(&self, other: &Self) -> bool {
+    fn intersects(&self, other: &Self) -> bool {
         let inside = |(from, to): &(char, char), set: &Self| {
             let mut ranges = set.ranges.iter();
             ranges.any(|(start, end)| start <= from && to <= end)
@@ -97,7 +97,7 @@ impl Set {
         match (self.negated, other.negated) {
             (true, true) => true,
             (false, true) => !self.ranges.iter().all(|range| inside(range, other)),
-            (true, false) => other.meets(self),
+            (true, false) => other.intersects(self),
             (false, false) => self.ranges.iter().any(|(from, to)| {
                 let mut ranges = other.ranges.iter();
                 ranges.any(|(start, end)| from <= end && start <= to)
@@ -106,7 +106,7 @@ impl Set {
     }
 }
 
-impl Piece {
+impl GlobToken {
     fn takes(&self, character: char) -> bool {
         match self {
             Self::Character(wanted) => *wanted == character,
@@ -116,12 +116,12 @@ impl Piece {
     }
 
     /// Returns whether both could match the same character.
-    fn meets(&self, other: &Self) -> bool {
+    fn intersects(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Character(character), piece) | (piece, Self::Character(character)) => {
                 piece.takes(*character)
             }
-            (Self::OneOf(one), Self::OneOf(other)) => one.meets(other),
+            (Self::OneOf(one), Self::OneOf(other)) => one.intersects(other),
             _ => true,
         }
     }
@@ -138,7 +138,7 @@ impl Glob {
             return Err(wrong("it is too long"));
         }
         let mut alternatives = Vec::new();
-        for written in written_out(text).map_err(wrong)? {
+        for written in expand_braces(text).map_err(wrong)? {
             alternatives.push(parts(&written).map_err(wrong)?);
         }
         Ok(Self { alternatives })
@@ -160,7 +160,7 @@ impl Glob {
             .alternatives
             .iter()
             .flat_map(|one| other.alternatives.iter().map(move |two| (one, two)));
-        pairs.any(|(one, two)| parts_meet(one, two))
+        pairs.any(|(one, two)| parts_intersect(one, two))
     }
 }
 
@@ -185,11 +185,11 @@ pub fn may_overlap(one: &[String], other: &[String]) -> bool {
 }
 
 /// Expands braces: `a{b,c}` becomes `ab` and `ac`. Escaped braces stay.
-fn written_out(text: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
+fn expand_braces(text: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
     let mut done = Vec::new();
     let mut open = vec![Cow::Borrowed(text)];
     while let Some(text) = open.pop() {
-        let Some(Braces { start, end, commas }) = first_braces(&text)? else {
+        let Some(BraceGroup { start, end, commas }) = first_braces(&text)? else {
             done.push(text);
             continue;
         };
@@ -207,13 +207,13 @@ fn written_out(text: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
 }
 
 /// The places of a pair of braces and of the commas that belong to it.
-struct Braces {
+struct BraceGroup {
     start: usize,
     end: usize,
     commas: Vec<usize>,
 }
 
-fn first_braces(text: &str) -> Result<Option<Braces>, &'static str> {
+fn first_braces(text: &str) -> Result<Option<BraceGroup>, &'static str> {
     let (mut start, mut depth, mut commas) = (0, 0_u32, Vec::new());
     let mut characters = text.char_indices();
     let mut in_set = false;
@@ -233,7 +233,7 @@ fn first_braces(text: &str) -> Result<Option<Braces>, &'static str> {
             }
             '}' if depth == 1 => {
                 let end = at;
-                return Ok(Some(Braces { start, end, commas }));
+                return Ok(Some(BraceGroup { start, end, commas }));
             }
             '}' if depth > 1 => depth -= 1,
             ',' if depth == 1 => commas.push(at),
@@ -258,7 +258,7 @@ fn parts(text: &str) -> Result<Vec<GlobPart>, &'static str> {
                     parts.push(GlobPart::Folders);
                 }
             }
-            name => parts.push(GlobPart::Name(pieces(name)?)),
+            name => parts.push(GlobPart::Name(tokens(name)?)),
         }
     }
     if parts.is_empty() {
@@ -267,28 +267,28 @@ fn parts(text: &str) -> Result<Vec<GlobPart>, &'static str> {
     Ok(parts)
 }
 
-fn pieces(name: &str) -> Result<Vec<Piece>, &'static str> {
+fn tokens(name: &str) -> Result<Vec<GlobToken>, &'static str> {
     let mut pieces = Vec::new();
     let mut rest = name.chars();
     while let Some(character) = rest.next() {
         pieces.push(match character {
-            '\\' => Piece::Character(rest.next().ok_or("it ends with a backslash")?),
-            '?' => Piece::One,
+            '\\' => GlobToken::Character(rest.next().ok_or("it ends with a backslash")?),
+            '?' => GlobToken::One,
             '*' => {
-                if pieces.last() == Some(&Piece::Any) {
+                if pieces.last() == Some(&GlobToken::Any) {
                     continue;
                 }
-                Piece::Any
+                GlobToken::Any
             }
-            '[' => Piece::OneOf(set(&mut rest)?),
-            other => Piece::Character(other),
+            '[' => GlobToken::OneOf(char_class(&mut rest)?),
+            other => GlobToken::Character(other),
         });
     }
     Ok(pieces)
 }
 
 /// Parses the set after a `[`.
-fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
+fn char_class(rest: &mut std::str::Chars<'_>) -> Result<CharClass, &'static str> {
     const OPEN: &str = "a `[` is not closed within one name";
     let mut ranges = Vec::new();
     let mut next = rest.next().ok_or(OPEN)?;
@@ -300,7 +300,7 @@ fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
     let mut first = true;
     loop {
         if next == ']' && !first {
-            return Ok(Set { ranges, negated });
+            return Ok(CharClass { ranges, negated });
         }
         first = false;
         let from = match next {
@@ -313,7 +313,7 @@ fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
             let end = rest.next().ok_or(OPEN)?;
             if end == ']' {
                 ranges.extend([(from, from), ('-', '-')]);
-                return Ok(Set { ranges, negated });
+                return Ok(CharClass { ranges, negated });
             }
             to = match end {
                 '\\' => rest.next().ok_or(OPEN)?,
@@ -358,14 +358,14 @@ fn matches_names(parts: &[GlobPart], names: &[&str]) -> bool {
     reached[parts.len() * width..].contains(&true)
 }
 
-fn matches_name(pieces: &[Piece], name: &str) -> bool {
+fn matches_name(pieces: &[GlobToken], name: &str) -> bool {
     // The reachable states after each character; a star keeps its state.
     let mut states = closure(pieces, vec![true; 1]);
     for character in name.chars() {
         let mut next = vec![false; pieces.len() + 1];
         for (at, piece) in pieces.iter().enumerate() {
             if states[at] && piece.takes(character) {
-                next[if *piece == Piece::Any { at } else { at + 1 }] = true;
+                next[if *piece == GlobToken::Any { at } else { at + 1 }] = true;
             }
         }
         states = closure(pieces, next);
@@ -374,10 +374,10 @@ fn matches_name(pieces: &[Piece], name: &str) -> bool {
 }
 
 /// Adds the states after stars, which may also match nothing.
-fn closure(pieces: &[Piece], mut states: Vec<bool>) -> Vec<bool> {
+fn closure(pieces: &[GlobToken], mut states: Vec<bool>) -> Vec<bool> {
     states.resize(pieces.len() + 1, false);
     for (at, piece) in pieces.iter().enumerate() {
-        if states[at] && *piece == Piece::Any {
+        if states[at] && *piece == GlobToken::Any {
             states[at + 1] = true;
         }
     }
@@ -385,7 +385,7 @@ fn closure(pieces: &[Piece], mut states: Vec<bool>) -> Vec<bool> {
 }
 
 /// Returns whether a path could be matched by both lists of components.
-fn parts_meet(one: &[GlobPart], other: &[GlobPart]) -> bool {
+fn parts_intersect(one: &[GlobPart], other: &[GlobPart]) -> bool {
     let width = other.len() + 1;
     let mut reached = vec![false; (one.len() + 1) * width];
     reached[0] = true;
@@ -399,7 +399,7 @@ fn parts_meet(one: &[GlobPart], other: &[GlobPart]) -> bool {
                 return true;
             };
             let meet = match (left, right) {
-                (GlobPart::Name(left), GlobPart::Name(right)) => names_meet(left, right),
+                (GlobPart::Name(left), GlobPart::Name(right)) => names_intersect(left, right),
                 _ => true,
             };
             if *left == GlobPart::Folders {
@@ -424,7 +424,7 @@ fn parts_meet(one: &[GlobPart], other: &[GlobPart]) -> bool {
 }
 
 /// Returns whether a name could be matched by both: each pair of places is visited once.
-fn names_meet(one: &[Piece], other: &[Piece]) -> bool {
+fn names_intersect(one: &[GlobToken], other: &[GlobToken]) -> bool {
     let width = other.len() + 1;
     let mut reached = vec![false; (one.len() + 1) * width];
     reached[0] = true;
@@ -435,18 +435,18 @@ fn names_meet(one: &[Piece], other: &[Piece]) -> bool {
             }
             let (left, right) = (one.get(i), other.get(j));
             // A star matches nothing.
-            if left == Some(&Piece::Any) {
+            if left == Some(&GlobToken::Any) {
                 reached[(i + 1) * width + j] = true;
             }
-            if right == Some(&Piece::Any) {
+            if right == Some(&GlobToken::Any) {
                 reached[i * width + j + 1] = true;
             }
             if let (Some(left), Some(right)) = (left, right)
-                && left.meets(right)
+                && left.intersects(right)
             {
                 // Both consume one character, and a star stays.
-                let i = if *left == Piece::Any { i } else { i + 1 };
-                let j = if *right == Piece::Any { j } else { j + 1 };
+                let i = if *left == GlobToken::Any { i } else { i + 1 };
+                let j = if *right == GlobToken::Any { j } else { j + 1 };
                 reached[i * width + j] = true;
             }
         }

@@ -23,7 +23,7 @@ pub struct ProcessId {
 
 /// The known state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum ProcessState {
     /// It runs.
     Alive,
     /// It is proven to be gone.

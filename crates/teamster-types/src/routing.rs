@@ -86,7 +86,7 @@ pub fn fitness(required: &[String], have: &[String]) -> f64 {
 const ALIASES: &[(&str, &str)] = &[("security", "security-review"), ("docs", "documentation")];
 
 /// Returns the capability that a name stands for: another one, or itself.
-fn meant(word: &str) -> &str {
+fn resolve_alias(word: &str) -> &str {
     let known = ALIASES.iter().find(|(alias, _)| *alias == word);
     known.map_or(word, |(_, capability)| capability)
 }
@@ -94,7 +94,7 @@ fn meant(word: &str) -> &str {
 fn cover(wanted: &str, have: &[String]) -> f64 {
     if have
         .iter()
-        .any(|capability| meant(capability) == meant(wanted))
+        .any(|capability| resolve_alias(capability) == resolve_alias(wanted))
     {
         1.0
     } else if have.iter().any(|capability| capability == GENERAL) {
@@ -133,7 +133,7 @@ pub struct RoutingCandidate {
 
 /// A candidate with its score.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scored {
+pub struct ScoredCandidate {
     /// The name of the worker.
     pub name: WorkerName,
     /// The share of the required capabilities that it covers.
@@ -150,7 +150,7 @@ pub struct Scored {
     pub sum: String,
 }
 
-impl Scored {
+impl ScoredCandidate {
     fn new(required: &[String], candidate: &RoutingCandidate) -> Self {
         let fitness = fitness(required, &candidate.capabilities);
         let out = candidate.out.clone().or_else(|| {
@@ -177,12 +177,12 @@ impl Scored {
 }
 
 /// Returns every candidate, best first; excluded ones come last, in the same order among themselves.
-pub fn rank(required: &[String], candidates: &[RoutingCandidate]) -> Vec<Scored> {
-    let mut ranked: Vec<Scored> = candidates
+pub fn rank(required: &[String], candidates: &[RoutingCandidate]) -> Vec<ScoredCandidate> {
+    let mut ranked: Vec<ScoredCandidate> = candidates
         .iter()
-        .map(|candidate| Scored::new(required, candidate))
+        .map(|candidate| ScoredCandidate::new(required, candidate))
         .collect();
-    ranked.sort_by(Scored::order);
+    ranked.sort_by(ScoredCandidate::order);
     ranked
 }
 

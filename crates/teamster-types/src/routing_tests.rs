@@ -136,12 +136,12 @@ fn the_best_is_first_and_those_that_are_out_are_last_with_the_reason() {
 fn the_sum_is_said_in_words() {
     let mut candidate = worker("a", "claude");
     assert_eq!(
-        Scored::new(&[], &candidate).sum,
+        ScoredCandidate::new(&[], &candidate).sum,
         "fitness 1 (nothing required) + 0.1 idle = 1.1, capped at 1"
     );
     candidate = busy(candidate, 5);
     assert_eq!(
-        Scored::new(&list(&["testing", "research", "ui-design"]), &candidate).sum,
+        ScoredCandidate::new(&list(&["testing", "research", "ui-design"]), &candidate).sum,
         "fitness 0.67 (testing 1, research 0.5 by general, ui-design 0.5 by general) − 0.2 × 5 in progress = -0.33, capped at 0"
     );
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Life, ProcessId};
+use crate::process::{ProcessId, ProcessState};
 
 /// A recorded session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,22 +55,22 @@ impl ClientSession {
 /// Returns what the session records prove about the process in a tmux pane, with the pid of the session that proves it;
 /// `None` when no session was recorded there. One running session proves that it is alive, and only the end of all of
 /// them proves that it is gone.
-pub fn life_in_pane(
+pub fn process_state_in_pane(
     sessions: &[ClientSession],
     pane: &str,
-    life: impl Fn(&ProcessId) -> Life,
-) -> Option<(Life, u32)> {
+    process_state: impl Fn(&ProcessId) -> ProcessState,
+) -> Option<(ProcessState, u32)> {
     let is_there =
         |session: &&ClientSession| !pane.is_empty() && session.pane.as_deref() == Some(pane);
     let lives = sessions
         .iter()
         .filter(is_there)
-        .map(|session| (life(&session.process), session.process.pid));
-    let lives: Vec<(Life, u32)> = lives.collect();
-    let of = |wanted: Life| lives.iter().copied().find(|(life, _)| *life == wanted);
-    of(Life::Alive)
-        .or_else(|| of(Life::Unknown))
-        .or_else(|| of(Life::Gone))
+        .map(|session| (process_state(&session.process), session.process.pid));
+    let lives: Vec<(ProcessState, u32)> = lives.collect();
+    let of = |wanted: ProcessState| lives.iter().copied().find(|(life, _)| *life == wanted);
+    of(ProcessState::Alive)
+        .or_else(|| of(ProcessState::Unknown))
+        .or_else(|| of(ProcessState::Gone))
 }
 
 #[cfg(test)]

@@ -104,10 +104,10 @@ impl TeamConfig {
     pub fn schema_of(bytes: &[u8]) -> Option<u64> {
         #[derive(Deserialize)]
         struct Registry {
-            teamster: Ours,
+            teamster: TeamsterSection,
         }
         #[derive(Deserialize)]
-        struct Ours {
+        struct TeamsterSection {
             schema: u64,
         }
         let registry: Registry = serde_json::from_slice(bytes).ok()?;

@@ -38,7 +38,7 @@ pub fn clean(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit && text.bytes().all(is_plain) {
         return Cow::Borrowed(text);
     }
-    let mut shown: String = Visible { rest: text }
+    let mut shown: String = VisibleChars { rest: text }
         .take(limit.saturating_add(1))
         .collect();
     if let Some((end, _)) = shown.char_indices().nth(limit) {
@@ -82,6 +82,20 @@ pub fn shown_line(text: &str, limit: usize) -> String {
 pub fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ")
+}
+
+/// Returns a text of any length without terminal control characters, keeping its lines.
+pub fn plain(text: &str) -> String {
+    let lines: Vec<String> = text
+        .split('\n')
+        .map(|line| clean(&line.replace('\t', "    "), usize::MAX).into_owned())
+        .collect();
+    lines.join("\n")
+}
+
+/// Returns a text of any length on one line, without terminal control characters.
+pub fn plain_line(text: &str) -> String {
+    clean(&one_line(text), usize::MAX).into_owned()
 }
 
 /// Keeps the first `limit` characters of a text, followed by `…` when there were more.
@@ -143,11 +157,11 @@ fn beginning(text: &str, most: usize) -> &str {
 }
 
 /// Iterates over the visible characters of a text.
-struct Visible<'a> {
+struct VisibleChars<'a> {
     rest: &'a str,
 }
 
-impl Iterator for Visible<'_> {
+impl Iterator for VisibleChars<'_> {
     type Item = char;
 
     fn next(&mut self) -> Option<char> {
@@ -166,7 +180,7 @@ impl Iterator for Visible<'_> {
     }
 }
 
-impl Visible<'_> {
+impl VisibleChars<'_> {
     /// Skips the sequence after an escape character.
     fn skip_sequence(&mut self) {
         match self.rest.chars().next() {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::graph::{Blocker, State, standing};
-use crate::process::{Life, ProcessId};
+use crate::graph::{Blocker, State, explain_state};
+use crate::process::{ProcessId, ProcessState};
 use crate::task::{Claim, DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Task, Token};
 use crate::{TaskId, Time, WorkerName};
 
@@ -119,11 +119,16 @@ pub enum Takeover {
 }
 
 /// Returns why a task in progress is free again: its lease has expired and its worker is dead.
-pub fn abandoned(task: &Task, process: Life, heartbeat_fresh: bool, now: Time) -> Option<String> {
+pub fn abandoned(
+    task: &Task,
+    process: ProcessState,
+    heartbeat_fresh: bool,
+    now: Time,
+) -> Option<String> {
     let claim = task
         .claim()
         .filter(|_| task.status() == Status::InProgress)?;
-    let dead = process == Life::Gone && !heartbeat_fresh;
+    let dead = process == ProcessState::Gone && !heartbeat_fresh;
     (dead && claim.leased_until <= now).then(|| {
         format!(
             "worker {} died: its lease ran out at {}, pid {} is gone and no heartbeat is fresh",
@@ -137,14 +142,14 @@ pub fn takeover(
     task: &Task,
     worker: &WorkerName,
     by_id: bool,
-    process: Life,
+    process: ProcessState,
     heartbeat_fresh: bool,
     now: Time,
 ) -> Takeover {
     let own = task
         .claim()
         .is_some_and(|claim| claim.worker == *worker && task.owner() == Some(worker.as_str()));
-    if by_id && own && process == Life::Gone {
+    if by_id && own && process == ProcessState::Gone {
         return Takeover::Restarted;
     }
     match abandoned(task, process, heartbeat_fresh, now) {
@@ -161,7 +166,7 @@ pub fn check_claimable(
     blocker: impl FnMut(&TaskId) -> Blocker,
 ) -> Result<(), Refusal> {
     let id = task.id().clone();
-    let standing = standing(task, now, blocker);
+    let standing = explain_state(task, now, blocker);
     match standing.state {
         State::Claimable => {}
         State::InProgress => {
@@ -207,12 +212,12 @@ pub fn claim(
     task.set_status(Status::InProgress);
     task.set_owner(Some(worker));
     task.set_new_claim(&claim);
-    written(task);
+    count_write(task);
     claim
 }
 
 /// Returns the claim that `token` proves, if it is still the current one.
-fn proven(task: &Task, token: &Token) -> Result<Claim, Refusal> {
+fn proven_claim(task: &Task, token: &Token) -> Result<Claim, Refusal> {
     let stale = |reason: String| Refusal::StaleToken {
         id: task.id().clone(),
         reason,
@@ -241,8 +246,8 @@ fn proven(task: &Task, token: &Token) -> Result<Claim, Refusal> {
     Ok(claim)
 }
 
-fn held(task: &Task, token: &Token, step: &'static str) -> Result<Claim, Refusal> {
-    let claim = proven(task, token)?;
+fn held_claim(task: &Task, token: &Token, step: &'static str) -> Result<Claim, Refusal> {
+    let claim = proven_claim(task, token)?;
     if task.status() == Status::InProgress {
         Ok(claim)
     } else {
@@ -256,10 +261,10 @@ fn held(task: &Task, token: &Token, step: &'static str) -> Result<Claim, Refusal
 
 /// Renews the lease, starting now.
 pub fn renew(task: &mut Task, token: &Token, now: Time, lease: Duration) -> Result<Claim, Refusal> {
-    let mut claim = held(task, token, "renewed")?;
+    let mut claim = held_claim(task, token, "renewed")?;
     claim.leased_until = now.after(lease);
     task.set_lease(&claim);
-    written(task);
+    count_write(task);
     Ok(claim)
 }
 
@@ -270,7 +275,7 @@ pub fn complete(
     result: Option<Value>,
     now: Time,
 ) -> Result<bool, Refusal> {
-    proven(task, token)?;
+    proven_claim(task, token)?;
     let known = task.raw_result().is_some();
     if task.status() == Status::Completed && (result.is_none() || known) {
         return Ok(false);
@@ -281,7 +286,7 @@ pub fn complete(
     if result.is_some() {
         task.set_result(result);
     }
-    written(task);
+    count_write(task);
     Ok(true)
 }
 
@@ -294,21 +299,21 @@ pub fn fail(
     error: &str,
     now: Time,
 ) -> Result<Failure, Refusal> {
-    held(task, token, "failed")?;
+    held_claim(task, token, "failed")?;
     let failure = Failure::again(before, task.id(), error, now);
     let pause = (!failure.is_final()).then(|| failure.not_before());
-    ended_attempt(task, &failure, pause, now);
+    end_attempt(task, &failure, pause, now);
     Ok(failure)
 }
 
 /// Requeues the task of a dead worker: the attempt counts, but there is no retry delay.
 pub fn requeue(task: &mut Task, before: Option<&Failure>, error: &str, now: Time) -> Failure {
     let failure = Failure::again(before, task.id(), error, now);
-    ended_attempt(task, &failure, None, now);
+    end_attempt(task, &failure, None, now);
     failure
 }
 
-fn ended_attempt(task: &mut Task, failure: &Failure, pause: Option<Time>, now: Time) {
+fn end_attempt(task: &mut Task, failure: &Failure, pause: Option<Time>, now: Time) {
     task.set_failed_attempts(failure.retry_count);
     if failure.is_final() {
         task.set_status(Status::Completed);
@@ -317,15 +322,15 @@ fn ended_attempt(task: &mut Task, failure: &Failure, pause: Option<Time>, now: T
         task.set_completed_at(Some(now));
     } else {
         task.set_status(Status::Pending);
-        give_back(task);
+        clear_owner(task);
     }
     task.remove_claim();
     task.set_not_before(pause);
-    written(task);
+    count_write(task);
 }
 
 /// Removes the owner. A task that was assigned before it was claimed is assigned to the same worker again.
-fn give_back(task: &mut Task) {
+fn clear_owner(task: &mut Task) {
     let assigned: Option<WorkerName> = task.assigned_to().and_then(|name| name.parse().ok());
     task.set_owner(assigned.as_ref());
 }
@@ -333,7 +338,7 @@ fn give_back(task: &mut Task) {
 /// Releases the task without counting a failure. Without a token it is forced by a person.
 pub fn release(task: &mut Task, token: Option<&Token>) -> Result<(), Refusal> {
     match token {
-        Some(token) => drop(held(task, token, "released")?),
+        Some(token) => drop(held_claim(task, token, "released")?),
         None if task.status() == Status::InProgress => {}
         None => {
             let state = task.status().as_str().replace('_', " ");
@@ -345,9 +350,9 @@ pub fn release(task: &mut Task, token: Option<&Token>) -> Result<(), Refusal> {
         }
     }
     task.set_status(Status::Pending);
-    give_back(task);
+    clear_owner(task);
     task.remove_claim();
-    written(task);
+    count_write(task);
     Ok(())
 }
 
@@ -368,7 +373,7 @@ pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> 
         });
     }
     task.set_status(Status::Pending);
-    give_back(task);
+    clear_owner(task);
     task.set_permanently_failed(false);
     task.set_failed_attempts(0);
     task.set_error(None);
@@ -377,13 +382,13 @@ pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> 
     task.set_completed_at(None);
     task.set_result(None);
     task.set_block(None);
-    written(task);
+    count_write(task);
     Ok(())
 }
 
 /// The changes of `task update`; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Edit {
+pub struct TaskEdit {
     /// A new subject.
     pub subject: Option<String>,
     /// A new description.
@@ -399,7 +404,7 @@ pub struct Edit {
 }
 
 /// Changes the fields of a task. The owner of a task in progress can be changed only by releasing the task.
-pub fn edit(task: &mut Task, edit: &Edit) -> Result<(), Refusal> {
+pub fn edit(task: &mut Task, edit: &TaskEdit) -> Result<(), Refusal> {
     check_texts(edit.subject.as_deref(), edit.description.as_deref())?;
     let id = task.id().clone();
     if edit.owner.is_some() && task.status() == Status::InProgress {
@@ -439,7 +444,7 @@ pub fn edit(task: &mut Task, edit: &Edit) -> Result<(), Refusal> {
     if let Some(paths) = &edit.paths {
         task.set_paths(paths);
     }
-    written(task);
+    count_write(task);
     Ok(())
 }
 
@@ -456,7 +461,7 @@ pub fn mirror(task: &mut Task, dependent: &TaskId, present: bool) -> bool {
         blocks.retain(|id| id != dependent);
     }
     task.set_blocks(blocks);
-    written(task);
+    count_write(task);
     true
 }
 
@@ -472,7 +477,7 @@ pub fn unblock(task: &mut Task, blocker: &TaskId) -> bool {
         .cloned()
         .collect();
     task.set_blocked_by(left);
-    written(task);
+    count_write(task);
     true
 }
 
@@ -481,6 +486,6 @@ pub fn check_new(new: &NewTask) -> Result<(), Refusal> {
     check_texts(Some(&new.subject), Some(&new.description))
 }
 
-fn written(task: &mut Task) {
+fn count_write(task: &mut Task) {
     task.count_version();
 }

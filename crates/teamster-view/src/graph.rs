@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use teamster_store::{Read, Result};
+use teamster_store::{ReadStore, Result};
 use teamster_types::graph::critical_path;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName};
@@ -49,7 +49,7 @@ pub struct GraphEdge {
 }
 
 /// Returns the dependency graph of a team's tasks.
-pub fn graph(read: &dyn Read, team: &TeamName) -> Result<GraphView> {
+pub fn graph(read: &dyn ReadStore, team: &TeamName) -> Result<GraphView> {
     Ok(of(&tasks::list(read, team)?.tasks))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use teamster_journal::{EventType, family};
-use teamster_store::{Filed, Read, Result};
+use teamster_store::{ReadStore, Result, StoredMessage};
 use teamster_types::TeamName;
 
 /// A message that is unread for this long is shown as undelivered.
@@ -12,7 +12,7 @@ pub const DELIVERY_DUE: Duration = Duration::from_secs(60);
 
 /// Returns a message with its receipts, as `message list` shows it: all its fields, its position, `sentAt`,
 /// `deliveredAt` and `ackedAt`.
-pub fn to_json(filed: &Filed) -> Value {
+pub fn to_json(filed: &StoredMessage) -> Value {
     let mut object = filed.message.as_object().clone();
     object.insert("box".into(), json!(filed.mailbox));
     object.insert("sentAt".into(), json!(filed.message.timestamp()));
@@ -36,7 +36,7 @@ const REPORTS: [&str; 9] = [
 ];
 
 /// Returns the messages that are overdue for reading. Those of a finished run do not count.
-pub fn overdue(read: &dyn Read, team: &TeamName) -> Result<Vec<Filed>> {
+pub fn overdue(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<StoredMessage>> {
     let now = read.now();
     let due = i64::try_from(DELIVERY_DUE.as_millis()).unwrap_or(i64::MAX);
     let before = teamster_types::Time::from_millis(now.as_millis().saturating_sub(due));

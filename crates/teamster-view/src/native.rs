@@ -9,23 +9,23 @@
 //!
 //! Only `zombies scan` asks tmux about panes: showing a status starts no program.
 
-use teamster_store::Read;
+use teamster_store::ReadStore;
 use teamster_types::health::{Assessment, Verdict};
 use teamster_types::phrase::{Phrase, PhraseCode};
-use teamster_types::process::{Life, ProcessId};
-use teamster_types::session::{ClientSession, life_in_pane};
+use teamster_types::process::{ProcessId, ProcessState};
+use teamster_types::session::{ClientSession, process_state_in_pane};
 use teamster_types::team::{TeamConfig, TeamMember};
 
 /// What is known about the lead of a team of Claude Code.
-pub(crate) struct Lead {
+pub(crate) struct LeadStatus {
     pid: Option<u32>,
-    life: Life,
+    life: ProcessState,
     sessions: Vec<ClientSession>,
 }
 
-impl Lead {
+impl LeadStatus {
     /// Reads every record of the lead: its sessions, and the process that newer clients record in the registry.
-    pub(crate) fn find(read: &dyn Read, team: &str, config: &TeamConfig) -> Self {
+    pub(crate) fn find(read: &dyn ReadStore, team: &str, config: &TeamConfig) -> Self {
         let sessions = read.client_sessions();
         let leads = |session: &&ClientSession| session.leads(config.lead_session(), team);
         let mut records: Vec<ProcessId> = sessions
@@ -34,16 +34,17 @@ impl Lead {
             .map(|session| session.process.clone())
             .collect();
         records.extend(config.lead_process());
-        let lives: Vec<(u32, Life)> = records
+        let lives: Vec<(u32, ProcessState)> = records
             .iter()
-            .map(|process| (process.pid, read.life(process)))
+            .map(|process| (process.pid, read.process_state(process)))
             .collect();
-        let alive = lives.iter().find(|(_, life)| *life == Life::Alive);
-        let is_gone = !lives.is_empty() && lives.iter().all(|(_, life)| *life == Life::Gone);
+        let alive = lives.iter().find(|(_, life)| *life == ProcessState::Alive);
+        let is_gone =
+            !lives.is_empty() && lives.iter().all(|(_, life)| *life == ProcessState::Gone);
         let life = match (alive, is_gone) {
-            (Some(_), _) => Life::Alive,
-            (None, true) => Life::Gone,
-            (None, false) => Life::Unknown,
+            (Some(_), _) => ProcessState::Alive,
+            (None, true) => ProcessState::Gone,
+            (None, false) => ProcessState::Unknown,
         };
         Self {
             pid: alive.or(lives.last()).map(|(pid, _)| *pid),
@@ -54,11 +55,11 @@ impl Lead {
 
     /// Returns whether it is proven alive.
     pub(crate) fn is_alive(&self) -> bool {
-        self.life == Life::Alive
+        self.life == ProcessState::Alive
     }
 
     /// Returns the verdict on one teammate.
-    pub(crate) fn assess(&self, read: &dyn Read, member: &TeamMember) -> Assessment {
+    pub(crate) fn assess(&self, read: &dyn ReadStore, member: &TeamMember) -> Assessment {
         let mut evidence = Vec::new();
         let in_process = member.backend == "in-process" || member.pane == "in-process";
         let verdict = if in_process {
@@ -69,9 +70,9 @@ impl Lead {
                 PhraseCode::InLeadUnrecorded,
             ]));
             match self.life {
-                Life::Alive => Verdict::Healthy,
-                Life::Gone => Verdict::Dead,
-                Life::Unknown => Verdict::Unknown,
+                ProcessState::Alive => Verdict::Healthy,
+                ProcessState::Gone => Verdict::Dead,
+                ProcessState::Unknown => Verdict::Unknown,
             }
         } else {
             self.in_pane(read, member, &mut evidence)
@@ -87,20 +88,25 @@ impl Lead {
         Assessment { verdict, evidence }
     }
 
-    fn in_pane(&self, read: &dyn Read, member: &TeamMember, evidence: &mut Vec<Phrase>) -> Verdict {
+    fn in_pane(
+        &self,
+        read: &dyn ReadStore,
+        member: &TeamMember,
+        evidence: &mut Vec<Phrase>,
+    ) -> Verdict {
         let pane = &member.pane;
-        match life_in_pane(&self.sessions, pane, |process| read.life(process)) {
-            Some((Life::Alive, pid)) => {
+        match process_state_in_pane(&self.sessions, pane, |process| read.process_state(process)) {
+            Some((ProcessState::Alive, pid)) => {
                 let code = PhraseCode::SessionInPaneRuns;
                 evidence.push(Phrase::new(code, [("pane", pane), ("pid", &pid)]));
                 return Verdict::Healthy;
             }
-            Some((Life::Gone, pid)) => {
+            Some((ProcessState::Gone, pid)) => {
                 let code = PhraseCode::SessionInPaneGone;
                 evidence.push(Phrase::new(code, [("pane", pane), ("pid", &pid)]));
                 return Verdict::Dead;
             }
-            Some((Life::Unknown, _)) | None => {}
+            Some((ProcessState::Unknown, _)) | None => {}
         }
         evidence.push(if member.pane.is_empty() {
             Phrase::new(PhraseCode::PlaceUnknown, [])
@@ -119,9 +125,9 @@ impl Lead {
     /// Selects one of four sentences: the lead runs, is gone, cannot be judged, or has no recorded process.
     fn say(&self, [runs, gone, not_judged, unrecorded]: [PhraseCode; 4]) -> Phrase {
         match (self.pid, self.life) {
-            (Some(pid), Life::Alive) => Phrase::new(runs, [("pid", &pid)]),
-            (Some(pid), Life::Gone) => Phrase::new(gone, [("pid", &pid)]),
-            (Some(pid), Life::Unknown) => Phrase::new(not_judged, [("pid", &pid)]),
+            (Some(pid), ProcessState::Alive) => Phrase::new(runs, [("pid", &pid)]),
+            (Some(pid), ProcessState::Gone) => Phrase::new(gone, [("pid", &pid)]),
+            (Some(pid), ProcessState::Unknown) => Phrase::new(not_judged, [("pid", &pid)]),
             (None, _) => Phrase::new(unrecorded, []),
         }
     }

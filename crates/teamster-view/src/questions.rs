@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use teamster_journal::payload::{Addressee, ProposedTask, QuestionKind};
 use teamster_journal::{EventType, Question, QuestionStatus, Questions, family};
-use teamster_store::{Read, Result};
+use teamster_store::{ReadStore, Result};
 use teamster_types::phrase::{PhraseKey, Wording};
 use teamster_types::{TaskId, TeamName, Time};
 
@@ -158,7 +158,7 @@ pub(crate) fn shown(questions: &Questions) -> Vec<QuestionView> {
 }
 
 /// Returns the questions of a team that wait for an answer, the oldest first.
-pub fn open(read: &dyn Read, team: &TeamName) -> Result<Vec<QuestionView>> {
+pub fn open(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<QuestionView>> {
     // Most teams never ask anything, which can be checked without reading their events.
     let asked = [family::QUESTION, EventType::TaskBlocked.name()];
     if read.last_of(team, &asked)?.is_none() {
@@ -169,7 +169,7 @@ pub fn open(read: &dyn Read, team: &TeamName) -> Result<Vec<QuestionView>> {
 }
 
 /// Returns the question at this position with its state, or `None` when the event there asks nothing.
-pub fn find(read: &dyn Read, team: &TeamName, seq: u64) -> Result<Option<Question>> {
+pub fn find(read: &dyn ReadStore, team: &TeamName, seq: u64) -> Result<Option<Question>> {
     let mut questions = Questions::default();
     let mut from = seq;
     loop {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use teamster_journal::{Event, EventKind, EventType, PermissionRequest, RunState};
-use teamster_store::{Read, Result};
+use teamster_store::{ReadStore, Result};
 use teamster_types::TeamName;
 use teamster_types::phrase::Wording;
 
@@ -31,7 +31,7 @@ impl WaitingRequest {
 }
 
 /// Returns the requests of all agents of a team that wait for an answer, by worker.
-pub fn all_waiting(read: &dyn Read, team: &TeamName) -> Result<Vec<WaitingRequest>> {
+pub fn all_waiting(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<WaitingRequest>> {
     if read
         .last_of(team, &[EventType::AgentEvent.name()])?
         .is_none()
@@ -56,7 +56,11 @@ pub fn all_waiting(read: &dyn Read, team: &TeamName) -> Result<Vec<WaitingReques
 }
 
 /// Returns the requests of a worker's agent that wait for an answer, the oldest first.
-pub fn waiting(read: &dyn Read, team: &TeamName, worker: &str) -> Result<Vec<PermissionRequest>> {
+pub fn waiting(
+    read: &dyn ReadStore,
+    team: &TeamName,
+    worker: &str,
+) -> Result<Vec<PermissionRequest>> {
     Ok(still_open(
         &read.last_events(team, LOOKED_THROUGH)?.events,
         worker,
@@ -117,12 +121,15 @@ impl OpenGate {
 }
 
 /// Returns the gate of a team's run, if it waits for a decision.
-pub fn open_gate(read: &dyn Read, team: &TeamName) -> Result<Option<OpenGate>> {
+pub fn open_gate(read: &dyn ReadStore, team: &TeamName) -> Result<Option<OpenGate>> {
     Ok(open_decisions(read, team)?.0)
 }
 
 /// Returns what a run waits for a person to decide: the work at its gate, and the revision of its plan.
-pub fn open_decisions(read: &dyn Read, team: &TeamName) -> Result<(Option<OpenGate>, Option<u32>)> {
+pub fn open_decisions(
+    read: &dyn ReadStore,
+    team: &TeamName,
+) -> Result<(Option<OpenGate>, Option<u32>)> {
     let mut state = RunState::default();
     for event in read.last_events(team, GATE_REACH)?.events {
         state.apply(&event);

@@ -1,9 +1,9 @@
 //! Which worker should get a task, with every worker's score.
 
 use serde::Serialize;
-use teamster_store::{Read, Result};
+use teamster_store::{ReadStore, Result};
 use teamster_types::health::{Limits, Verdict};
-use teamster_types::routing::{RoutingCandidate, Scored, default_capabilities, rank};
+use teamster_types::routing::{RoutingCandidate, ScoredCandidate, default_capabilities, rank};
 use teamster_types::task::{Status, Task};
 use teamster_types::team::{TeamConfig, TeamMember};
 use teamster_types::{TeamName, WorkerName};
@@ -32,7 +32,7 @@ pub struct WorkerRoute {
 
 /// Returns the rating of every worker of the team for this task, the best first and the excluded ones last.
 pub fn routes(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     team: &TeamName,
     config: &TeamConfig,
     task: &Task,
@@ -74,8 +74,8 @@ fn candidate(row: &WorkerRow, members: &[TeamMember], tasks: &[Task]) -> Option<
     })
 }
 
-impl From<Scored> for WorkerRoute {
-    fn from(scored: Scored) -> Self {
+impl From<ScoredCandidate> for WorkerRoute {
+    fn from(scored: ScoredCandidate) -> Self {
         Self {
             worker: scored.name,
             fitness: scored.fitness,

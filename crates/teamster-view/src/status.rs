@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use teamster_journal::WorkerPhase;
-use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
+use teamster_store::{Damaged, ReadStore, Result, StoredMessage, TeamEntry};
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::phrase::{Phrase, PhraseCode, PhraseKey};
 use teamster_types::progress::Progress;
@@ -16,7 +16,7 @@ use crate::messages;
 use crate::model::{PhaseNow, RunNow, TeamKind, TeamView, kind, run_now};
 use crate::questions::{self, QuestionView};
 use crate::requests::{WaitingRequest, all_waiting, open_decisions};
-use crate::teams::RunOf;
+use crate::teams::RunLookup;
 use crate::workers::{self, WorkerRow, Workers};
 
 /// A team as `status` shows it.
@@ -135,12 +135,12 @@ fn without_codes<S: serde::Serializer>(
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {
     #[derive(Serialize)]
-    struct Plain<'a> {
+    struct ProblemWithoutCodes<'a> {
         kind: ProblemKind,
         about: &'a str,
         error: &'a str,
     }
-    serializer.collect_seq(problems.iter().map(|problem| Plain {
+    serializer.collect_seq(problems.iter().map(|problem| ProblemWithoutCodes {
         kind: problem.kind,
         about: &problem.about,
         error: &problem.error,
@@ -149,16 +149,16 @@ fn without_codes<S: serde::Serializer>(
 
 /// Returns the status of a listed team. A registry that cannot be read is a problem, not an error: it must not hide the
 /// other teams.
-pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<TeamStatus> {
+pub fn of_entry(read: &dyn ReadStore, entry: &TeamEntry, limits: &Limits) -> Result<TeamStatus> {
     of_entry_by(read, entry, limits, &|team| run_now(read, team))
 }
 
 /// Returns the status of a listed team. `run` looks up the state of its run.
 pub(crate) fn of_entry_by(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     entry: &TeamEntry,
     limits: &Limits,
-    run: RunOf<'_>,
+    run: RunLookup<'_>,
 ) -> Result<TeamStatus> {
     match (&entry.config, entry.name.parse::<TeamName>()) {
         (Ok(config), Ok(team)) => of_team(read, &team, config, limits, run(&team)?),
@@ -182,7 +182,7 @@ pub(crate) fn of_entry_by(
 
 /// Returns the status of one team.
 fn of_team(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     team: &TeamName,
     config: &TeamConfig,
     limits: &Limits,
@@ -238,11 +238,11 @@ pub fn of_session(view: &TeamView) -> TeamStatus {
 
 /// Adds what the state file of a session says about its team, which has a registry.
 pub fn add_session(status: &mut TeamStatus, session: &TeamView) {
-    let known: Vec<TeamProblem> = status.workers.iter().filter_map(unwell).collect();
+    let known: Vec<TeamProblem> = status.workers.iter().filter_map(worker_problem).collect();
     workers::add_session(&mut status.workers, session);
-    let unwell = status.workers.iter().filter_map(unwell);
+    let worker_problem = status.workers.iter().filter_map(worker_problem);
     let is_new = |problem: &TeamProblem| !known.contains(problem);
-    status.problems.extend(unwell.filter(is_new));
+    status.problems.extend(worker_problem.filter(is_new));
     if status.stage.is_none() {
         let told = session.session.as_ref();
         status.stage = told.map(|session| session.pdca_phase.clone());
@@ -254,12 +254,15 @@ pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<TeamPro
     let files = broken.iter().chain(&workers.problems);
     files
         .map(|file| damaged(&file.file, &file.error))
-        .chain(workers.rows.iter().filter_map(unwell))
+        .chain(workers.rows.iter().filter_map(worker_problem))
         .collect()
 }
 
 /// Returns one problem for all lines of the journal that are not events.
-pub(crate) fn damaged_journal(read: &dyn Read, team: &TeamName) -> Result<Option<TeamProblem>> {
+pub(crate) fn damaged_journal(
+    read: &dyn ReadStore,
+    team: &TeamName,
+) -> Result<Option<TeamProblem>> {
     let (lines, count) = read.damaged_lines(team)?;
     Ok(lines.first().map(|first| {
         let told = match count {
@@ -274,7 +277,7 @@ pub(crate) fn damaged_journal(read: &dyn Read, team: &TeamName) -> Result<Option
 }
 
 /// Returns the problems of messages that were not read in time.
-pub(crate) fn unread(read: &dyn Read, team: &TeamName) -> Result<Vec<TeamProblem>> {
+pub(crate) fn unread(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<TeamProblem>> {
     Ok(undelivered(&messages::overdue(read, team)?, read.now()))
 }
 
@@ -299,7 +302,7 @@ fn damaged(file: &str, error: &str) -> TeamProblem {
 }
 
 /// Returns the decision that a person has to make: about the work at the gate, or about a plan.
-pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<TeamProblem>> {
+pub(crate) fn at_gate(read: &dyn ReadStore, team: &TeamName) -> Result<Option<TeamProblem>> {
     let (gate, plan) = open_decisions(read, team)?;
     let gate = gate.map(|gate| {
         let command = gate.command(team);
@@ -323,7 +326,7 @@ pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<TeamPro
     }))
 }
 
-fn unwell(row: &WorkerRow) -> Option<TeamProblem> {
+fn worker_problem(row: &WorkerRow) -> Option<TeamProblem> {
     row.needs_a_person().then(|| {
         let error = format!("{}: {}", row.verdict, row.evidence.join(", "));
         TeamProblem::of_worker(&row.name, error, row.verdict, &Phrase::keys(&row.evidence))
@@ -331,12 +334,12 @@ fn unwell(row: &WorkerRow) -> Option<TeamProblem> {
 }
 
 /// Returns one problem per mailbox, however many messages wait in it.
-fn undelivered(overdue: &[Filed], now: Time) -> Vec<TeamProblem> {
-    let mut boxes: BTreeMap<&str, Vec<&Filed>> = BTreeMap::new();
+fn undelivered(overdue: &[StoredMessage], now: Time) -> Vec<TeamProblem> {
+    let mut boxes: BTreeMap<&str, Vec<&StoredMessage>> = BTreeMap::new();
     for filed in overdue {
         boxes.entry(&filed.mailbox).or_default().push(filed);
     }
-    let waits = |filed: &&Filed| filed.message.timestamp().map(|sent| now.since(sent));
+    let waits = |filed: &&StoredMessage| filed.message.timestamp().map(|sent| now.since(sent));
     boxes
         .into_iter()
         .map(|(mailbox, waiting)| {

@@ -4,8 +4,8 @@ use std::cell::OnceCell;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use teamster_store::{Damaged, Read, Result};
-use teamster_types::graph::{Blocker, Standing, State, standing, standings};
+use teamster_store::{Damaged, ReadStore, Result};
+use teamster_types::graph::{Blocker, ExplainedState, State, explain_state, explain_states};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::{Reservations, may_overlap};
 use teamster_types::phrase::{Phrase, PhraseCode};
@@ -18,7 +18,7 @@ use teamster_types::{TaskId, TeamName};
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskView {
     task: Task,
-    standing: Standing,
+    standing: ExplainedState,
 }
 
 impl TaskView {
@@ -38,7 +38,7 @@ impl TaskView {
     }
 
     /// Returns its state and the reason for it.
-    pub fn standing(&self) -> &Standing {
+    pub fn explained_state(&self) -> &ExplainedState {
         &self.standing
     }
 
@@ -63,14 +63,14 @@ pub struct TaskListView {
 }
 
 /// Returns one task, evaluated against its blockers.
-pub fn task(read: &dyn Read, team: &TeamName, id: &TaskId) -> Result<TaskView> {
+pub fn task(read: &dyn ReadStore, team: &TeamName, id: &TaskId) -> Result<TaskView> {
     Ok(judged(read, team, read.task(team, id)?))
 }
 
 /// Returns a task that was just read or changed, evaluated against its blockers.
-pub fn judged(read: &dyn Read, team: &TeamName, task: Task) -> TaskView {
+pub fn judged(read: &dyn ReadStore, team: &TeamName, task: Task) -> TaskView {
     // An unreadable blocker blocks, like a missing one.
-    let standing = standing(&task, read.now(), |id| {
+    let standing = explain_state(&task, read.now(), |id| {
         Blocker::of(read.task(team, id).ok().as_ref())
     });
     let standing = free_again(read, team, &task, &OnceCell::new()).unwrap_or(standing);
@@ -79,15 +79,15 @@ pub fn judged(read: &dyn Read, team: &TeamName, task: Task) -> TaskView {
 
 /// Returns the state of a task whose worker died: it can be claimed, although its file still says `in_progress`.
 fn free_again(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     team: &TeamName,
     task: &Task,
     beats: &OnceCell<Vec<Heartbeat>>,
-) -> Option<Standing> {
+) -> Option<ExplainedState> {
     let claim = task
         .claim()
         .filter(|claim| claim.leased_until <= read.now())?;
-    let life = read.life(&claim.process());
+    let life = read.process_state(&claim.process());
     let read_beats = || read.heartbeats(team).map(|(beats, _)| beats);
     let beats = beats.get_or_init(|| read_beats().unwrap_or_default());
     let beat = beats.iter().find(|beat| beat.worker_name == claim.worker);
@@ -99,11 +99,11 @@ fn free_again(
         ("pid", &claim.pid as _),
     ];
     let because = Phrase::new(PhraseCode::FreeAgain, because);
-    Some(Standing::new(State::Claimable, &[because]))
+    Some(ExplainedState::new(State::Claimable, &[because]))
 }
 
 /// Returns every task of a team.
-pub fn list(read: &dyn Read, team: &TeamName) -> Result<TaskListView> {
+pub fn list(read: &dyn ReadStore, team: &TeamName) -> Result<TaskListView> {
     let found = read.tasks(team)?;
     let progress = Progress::of(&found.tasks);
     Ok(TaskListView {
@@ -114,8 +114,8 @@ pub fn list(read: &dyn Read, team: &TeamName) -> Result<TaskListView> {
 }
 
 /// Evaluates all tasks of a team, each in relation to the others.
-pub(crate) fn judge(read: &dyn Read, team: &TeamName, tasks: Vec<Task>) -> Vec<TaskView> {
-    let standings = standings(&tasks, read.now());
+pub(crate) fn judge(read: &dyn ReadStore, team: &TeamName, tasks: Vec<Task>) -> Vec<TaskView> {
+    let standings = explain_states(&tasks, read.now());
     let beats = OnceCell::new();
     tasks
         .into_iter()
@@ -150,7 +150,7 @@ impl TaskListView {
                 .find(|(id, theirs)| id != view.task.id() && may_overlap(&paths, theirs));
             if let Some((other, _)) = other {
                 let why = Phrase::new(PhraseCode::FilesReserved, [("task", other)]);
-                view.standing = Standing::new(State::Waiting, &[why]);
+                view.standing = ExplainedState::new(State::Waiting, &[why]);
             }
         }
     }

@@ -3,18 +3,18 @@
 use std::fmt;
 
 use serde::Serialize;
-use teamster_store::{Read, Result, TeamEntry};
+use teamster_store::{ReadStore, Result, TeamEntry};
 use teamster_types::TeamName;
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::progress::Progress;
 use teamster_types::task::Status;
 use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_types::transitions::HEARTBEAT_FRESH;
 
 use crate::model::{RunNow, Viewed, run_now};
-use crate::native::Lead;
+use crate::native::LeadStatus;
 use crate::workers::assess;
 
 /// One team, as `team list` shows it.
@@ -36,16 +36,16 @@ pub struct TeamListRow {
 }
 
 /// A function that looks up the state of a team's run.
-pub(crate) type RunOf<'a> = &'a dyn Fn(&TeamName) -> Result<RunNow>;
+pub(crate) type RunLookup<'a> = &'a dyn Fn(&TeamName) -> Result<RunNow>;
 
 /// Returns the row of a listed team.
-pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamListRow {
+pub fn row(read: &dyn ReadStore, entry: &TeamEntry) -> TeamListRow {
     row_by(read, entry, &|team| run_now(read, team))
 }
 
 /// Returns the row of a listed team. `run` looks up the state of its run, if nothing else shows whether the team has
 /// ended.
-pub(crate) fn row_by(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamListRow {
+pub(crate) fn row_by(read: &dyn ReadStore, entry: &TeamEntry, run: RunLookup<'_>) -> TeamListRow {
     let config = entry.config.as_ref();
     TeamListRow {
         name: entry.name.clone(),
@@ -63,7 +63,7 @@ pub(crate) fn row_by(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Team
 /// living host or lead process, or a claim with an unexpired lease. It is ended when none is, and its run has finished
 /// or, without a run, all its tasks are completed or failed permanently. Otherwise, and when it cannot be read, it is
 /// stale.
-pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Viewed {
+pub(crate) fn state(read: &dyn ReadStore, entry: &TeamEntry, run: RunLookup<'_>) -> Viewed {
     let (Ok(team), Ok(config)) = (entry.name.parse::<TeamName>(), &entry.config) else {
         return Viewed::Stale;
     };
@@ -84,7 +84,7 @@ pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Viewe
     }
 }
 
-fn is_live(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
+fn is_live(read: &dyn ReadStore, team: &TeamName, config: &TeamConfig) -> bool {
     let now = read.now();
     let beats: Vec<Heartbeat> = read
         .heartbeats(team)
@@ -101,20 +101,20 @@ fn is_live(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
 }
 
 /// The counts are cheap; the tasks are read only when the counts show that one is in progress.
-fn is_at_work(read: &dyn Read, team: &TeamName) -> bool {
+fn is_at_work(read: &dyn ReadStore, team: &TeamName) -> bool {
     read.progress(team)
         .is_ok_and(|(progress, _)| progress.in_progress_tasks > 0)
 }
 
 /// Returns whether the host of a team is running: the process that teamster recorded, or the lead of a team of Claude
 /// Code.
-fn is_hosted(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
+fn is_hosted(read: &dyn ReadStore, team: &TeamName, config: &TeamConfig) -> bool {
     match config.kind() {
-        TeamOrigin::Claude => Lead::find(read, team.as_str(), config).is_alive(),
+        TeamOrigin::Claude => LeadStatus::find(read, team.as_str(), config).is_alive(),
         TeamOrigin::Teamster => {
             let host = config.host();
             // The process that hosted a finished run may have moved on to other work.
-            host.is_some_and(|host| read.life(&host) == Life::Alive)
+            host.is_some_and(|host| read.process_state(&host) == ProcessState::Alive)
                 && !crate::model::run_now(read, team).is_ok_and(|run| run.finished)
         }
     }
@@ -128,7 +128,7 @@ fn host_of(config: &TeamConfig) -> Option<ProcessId> {
 
 /// A worker or host that is proven alive, with the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alive {
+pub struct LiveProcess {
     /// The name of the worker, or `host`.
     pub name: String,
     /// The evidence, as text.
@@ -140,14 +140,14 @@ pub struct Alive {
 /// The name of the host process in lists of workers.
 const HOST: &str = "host";
 
-impl Alive {
+impl LiveProcess {
     /// Returns whether it is the process that hosts the team.
     pub fn is_host(&self) -> bool {
         self.name == HOST
     }
 }
 
-impl fmt::Display for Alive {
+impl fmt::Display for LiveProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.name, self.evidence)
     }
@@ -155,12 +155,16 @@ impl fmt::Display for Alive {
 
 /// Returns the workers and the host of a team that are proven alive: the host by its process, a worker by a fresh
 /// heartbeat, by the process of its heartbeat, or by the process of its claim.
-pub fn alive(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> Result<Vec<Alive>> {
+pub fn alive(
+    read: &dyn ReadStore,
+    team: &TeamName,
+    config: &TeamConfig,
+) -> Result<Vec<LiveProcess>> {
     let now = read.now();
     let (beats, _) = read.heartbeats(team)?;
-    let mut alive: Vec<Alive> = host_of(config)
-        .filter(|host| read.life(host) == Life::Alive)
-        .map(|host| Alive {
+    let mut alive: Vec<LiveProcess> = host_of(config)
+        .filter(|host| read.process_state(host) == ProcessState::Alive)
+        .map(|host| LiveProcess {
             name: HOST.to_owned(),
             evidence: format!("pid {} runs", host.pid),
             pid: Some(host.pid),
@@ -174,7 +178,7 @@ pub fn alive(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> Result<Ve
             Verdict::Hung => format!("heartbeat {age} old, but pid {} runs", beat.pid),
             _ => format!("heartbeat {age} old, pid {}", beat.pid),
         };
-        alive.push(Alive {
+        alive.push(LiveProcess {
             name: beat.worker_name.as_str().to_owned(),
             evidence,
             pid: Some(beat.pid),
@@ -182,8 +186,8 @@ pub fn alive(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> Result<Ve
     }
     for holder in holders(read, team) {
         let known = alive.iter().any(|one| one.name == holder.worker);
-        if !known && read.life(&holder.process) == Life::Alive {
-            alive.push(Alive {
+        if !known && read.process_state(&holder.process) == ProcessState::Alive {
+            alive.push(LiveProcess {
                 evidence: format!("pid {} holds task {}", holder.process.pid, holder.task),
                 name: holder.worker,
                 pid: Some(holder.process.pid),
@@ -201,7 +205,7 @@ struct Holder {
 }
 
 /// Returns the holders of tasks.
-fn holders(read: &dyn Read, team: &TeamName) -> Vec<Holder> {
+fn holders(read: &dyn ReadStore, team: &TeamName) -> Vec<Holder> {
     let now = read.now();
     let tasks = read.tasks(team).ok();
     tasks

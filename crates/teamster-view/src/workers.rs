@@ -7,7 +7,7 @@ use serde::Serialize;
 use teamster_claude::state::Status as SessionStatus;
 use teamster_fs::layout::Layout;
 use teamster_journal::{Event, EventKind, family};
-use teamster_store::{Damaged, Read, Result};
+use teamster_store::{Damaged, ReadStore, Result};
 use teamster_types::created_at::created_at;
 use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
@@ -17,7 +17,7 @@ use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::{TaskId, TeamName, Time};
 
 use crate::model::{Sessions, TeamView, WorkerView};
-use crate::native::Lead;
+use crate::native::LeadStatus;
 
 /// The status of a worker that ended normally.
 const STOPPED: &str = "stopped";
@@ -65,7 +65,7 @@ pub struct Workers {
 
 /// Returns the workers of a team.
 pub fn list(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     team: &TeamName,
     config: &TeamConfig,
     limits: &Limits,
@@ -98,7 +98,7 @@ pub fn list(
         if is_away || row.verdict == Verdict::Quarantined {
             let steps = match &steps {
                 Some(steps) => steps,
-                None => steps.insert(LastSteps::of(read, team)?),
+                None => steps.insert(LastWorkerEvents::of(read, team)?),
             };
             if let Some(evidence) = steps.end_of(&member.name).filter(|_| is_away) {
                 row.status = Some(STOPPED);
@@ -110,7 +110,7 @@ pub fn list(
             row.evidence.extend(steps.quarantine_of(&member.name));
         }
         if is_native {
-            let lead = lead.get_or_insert_with(|| Lead::find(read, team.as_str(), config));
+            let lead = lead.get_or_insert_with(|| LeadStatus::find(read, team.as_str(), config));
             let assessment = lead.assess(read, &member);
             row.verdict = assessment.verdict;
             row.evidence = assessment.evidence;
@@ -152,7 +152,7 @@ pub(crate) fn add_session(rows: &mut [WorkerRow], session: &TeamView) {
 /// Returns the teammates of a team of Claude Code that are proven dead, as every view shows them. `layout` locates the
 /// state files of its project.
 pub fn dead_teammates(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     layout: &Layout,
     team: &TeamName,
     config: &TeamConfig,
@@ -164,7 +164,7 @@ pub fn dead_teammates(
 
 /// Returns the workers of a team like [`list`], extended by the project's state files for a team of Claude Code.
 pub fn list_beside_sessions(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     layout: &Layout,
     team: &TeamName,
     config: &TeamConfig,
@@ -182,7 +182,7 @@ pub fn list_beside_sessions(
 }
 
 /// Returns the task that each teammate of Claude Code works on, as its client records it in the task file.
-fn held_tasks(read: &dyn Read, team: &TeamName) -> HashMap<String, TaskId> {
+fn held_tasks(read: &dyn ReadStore, team: &TeamName) -> HashMap<String, TaskId> {
     let tasks = read.tasks(team).map(|list| list.tasks).unwrap_or_default();
     tasks
         .iter()
@@ -202,7 +202,7 @@ pub(crate) fn word(status: Option<&str>, verdict: Verdict) -> &'static str {
 }
 
 /// The last event about each worker within the end of the journal.
-struct LastSteps {
+struct LastWorkerEvents {
     steps: HashMap<String, Event>,
     /// The members of the runs that begin in that part of the journal.
     cast: HashSet<String>,
@@ -210,8 +210,8 @@ struct LastSteps {
     is_whole: bool,
 }
 
-impl LastSteps {
-    fn of(read: &dyn Read, team: &TeamName) -> Result<Self> {
+impl LastWorkerEvents {
+    fn of(read: &dyn ReadStore, team: &TeamName) -> Result<Self> {
         let events = read.last_events(team, ENDS_WITHIN)?.events;
         let is_whole = events.len() < ENDS_WITHIN;
         let mut cast = HashSet::new();
@@ -267,7 +267,7 @@ impl LastSteps {
 }
 
 fn row(
-    read: &dyn Read,
+    read: &dyn ReadStore,
     member: Option<&TeamMember>,
     beat: Option<Heartbeat>,
     limits: &Limits,
@@ -347,8 +347,18 @@ impl WorkerRow {
 }
 
 /// Judges a worker by its heartbeat and the process behind it.
-pub(crate) fn assess(read: &dyn Read, beat: Option<&Heartbeat>, limits: &Limits) -> Assessment {
-    health::judge(read.now(), beat, None, |process| read.life(process), limits)
+pub(crate) fn assess(
+    read: &dyn ReadStore,
+    beat: Option<&Heartbeat>,
+    limits: &Limits,
+) -> Assessment {
+    health::judge(
+        read.now(),
+        beat,
+        None,
+        |process| read.process_state(process),
+        limits,
+    )
 }
 
 #[cfg(test)]
@@ -359,7 +369,7 @@ mod tests {
     use teamster_store::Store;
     use teamster_testkit::{ManualClock, MemStore};
     use teamster_types::heartbeat::WorkerStatus;
-    use teamster_types::process::{Life, ProcessId};
+    use teamster_types::process::{ProcessId, ProcessState};
     use teamster_types::team::{NewMember, NewTeam};
 
     use super::*;
@@ -371,9 +381,9 @@ mod tests {
         let counted = asked.clone();
         let store = MemStore::new(clock.clone(), process(1), move |_| {
             if counted.fetch_add(1, Ordering::Relaxed) == 0 {
-                Life::Alive
+                ProcessState::Alive
             } else {
-                Life::Gone
+                ProcessState::Gone
             }
         });
         let team: TeamName = "fix-auth".parse().unwrap();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use teamster_fs::{Dir, FsError, Lock, OrTrace as _, Sync, Waited, layout};
+use teamster_fs::{Dir, Durability, FsError, Lock, LockWait, OrTrace as _, layout};
 use teamster_types::end::EndRecord;
 use teamster_types::{TeamName, Time, WorkerName};
 
@@ -41,13 +41,13 @@ impl EndAlerts {
         now: Time,
     ) -> Result<(), FsError> {
         let claude = Dir::open_or_create_root(&self.claude)?;
-        let line = EndRecord::unseen(team.as_str(), worker.as_str()).to_line(launch, now);
+        let line = EndRecord::vanished(team.as_str(), worker.as_str()).to_line(launch, now);
         // If the lock cannot be taken in time, a duplicate line is better than none.
         let lock = Lock::wait(&claude, layout::ZOMBIE_ALERTS, LOCK_TIMEOUT, false)?;
-        if matches!(lock, Waited::Held(_)) && is_recorded(&claude, launch)? {
+        if matches!(lock, LockWait::Held(_)) && is_recorded(&claude, launch)? {
             return Ok(());
         }
-        claude.append(layout::ZOMBIE_ALERTS, &line, Sync::Fast)?;
+        claude.append(layout::ZOMBIE_ALERTS, &line, Durability::Fast)?;
         Ok(())
     }
 }

@@ -50,7 +50,7 @@ use teamster_journal::payload::{
 };
 use teamster_journal::{EventActor, EventKind};
 use teamster_prompts::Prompts;
-use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
+use teamster_store::{ClaimRequest, Claimed, Signal, Store, StoreError, StoreErrorKind};
 use teamster_types::heartbeat::{ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::process::ProcessId;
@@ -299,7 +299,7 @@ impl Bridge {
                         continue;
                     }
                     Ok(None) => self.report_idle(),
-                    Err(error) if error.kind == Kind::NotFound => {
+                    Err(error) if error.kind == StoreErrorKind::NotFound => {
                         self.lifecycle.note_team_gone();
                         continue;
                     }

@@ -14,7 +14,7 @@ mod earlier_attempts;
 use std::path::Path;
 
 use teamster_agents::Client;
-use teamster_fs::{Dir, Sync};
+use teamster_fs::{Dir, Durability};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::{Approve, CheckVerdict, Checked, Member, RunSpec};
 use teamster_journal::{MergeStanding, TeamState};
@@ -535,7 +535,7 @@ fn write_patch(folder: Option<&Path>, name: &str, patch: &[u8]) -> Option<String
         return None;
     }
     let dir = Dir::open_root(folder?).ok_or_trace("open the folder for a patch")??;
-    dir.replace(name, patch, Sync::Fast)
+    dir.replace(name, patch, Durability::Fast)
         .ok_or_trace("write a patch for the agent")?;
     Some(dir.join(name).to_string_lossy().into_owned())
 }

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, Durability, FsError, layout};
 use teamster_isolate::STORE;
-use teamster_isolate::detached::Detached;
+use teamster_isolate::detached::DetachedProgram;
 use teamster_isolate::process_tree::{GUARD, LAUNCH};
 use teamster_isolate::tmux::{PaneCommand, Tmux, TmuxError};
-use teamster_store::{Read, StoreError};
+use teamster_store::{ReadStore, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 
 use crate::guard::{self, GUARDED};
@@ -43,7 +43,7 @@ const SHOWN_OUTPUT: usize = 2_000;
 /// Starts the workers of a project.
 pub struct Launcher<'a> {
     /// The store that heartbeats are read from.
-    pub store: &'a dyn Read,
+    pub store: &'a dyn ReadStore,
     /// The project's folder.
     pub project: &'a Path,
     /// The path of teamster's own program.
@@ -103,7 +103,7 @@ impl Launcher<'_> {
         let is_over: Box<dyn FnMut() -> bool> = match wanted.backend {
             WorkerBackend::Process => {
                 let output = logs.open_append(layout::BRIDGE_LOG)?;
-                let mut child = Detached {
+                let mut child = DetachedProgram {
                     program: self.teamster,
                     args: &args,
                     folder: self.project,
@@ -137,7 +137,7 @@ impl Launcher<'_> {
         folder.replace(
             layout::AGENT_ENVIRONMENT,
             &environment(&self.variables(wanted, launch)),
-            Sync::Fast,
+            Durability::Fast,
         )?;
         args.push("--environment".into());
         args.push(folder.join(layout::AGENT_ENVIRONMENT).into());

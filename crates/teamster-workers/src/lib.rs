@@ -30,7 +30,7 @@
 //! | [`limits`] | how long everything may take |
 //!
 //! Whether a worker is dead is decided in [`teamster_types::health::judge`], from its heartbeat and from what
-//! [`teamster_fs::proc::Machine::life`] says about its process; [`reclaim::assess`] asks for both.
+//! [`teamster_fs::proc::Machine::process_state`] says about its process; [`reclaim::assess`] asks for both.
 //!
 //! # What it refuses
 //!

@@ -9,7 +9,7 @@ use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::WorkerVerdict;
 use teamster_journal::{EventActor, EventKind, NewEvent};
-use teamster_store::{Kind, Store, StoreError};
+use teamster_store::{Store, StoreError, StoreErrorKind};
 use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::phrase::{Phrase, PhraseCode};
@@ -62,7 +62,7 @@ pub fn assess(
         store.now(),
         beat,
         recorded,
-        |process| store.life(process),
+        |process| store.process_state(process),
         limits,
     )
 }
@@ -211,7 +211,12 @@ pub(crate) fn release_tasks(
         }
         match store.release(team, &worker.into(), &task, Some(&claim.token)) {
             Ok(_) => given.push(task),
-            Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {}
+            Err(error)
+                if !error.busy
+                    && matches!(
+                        error.kind,
+                        StoreErrorKind::Conflict | StoreErrorKind::NotFound
+                    ) => {}
             Err(error) => return Err(error),
         }
     }
@@ -231,7 +236,7 @@ pub fn remove_launch(
     let beat = beats.iter().find(|beat| beat.worker_name == *worker);
     let is_later = beat.is_some_and(|beat| beat.launch.as_deref() != launch);
     if beat.is_some() && !is_later {
-        store.end_beat(team, worker)?;
+        store.remove_heartbeat(team, worker)?;
     }
     if let Some(launch) = launch {
         record::remove(project, team, worker, launch)?;

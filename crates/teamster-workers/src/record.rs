@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use teamster_fs::{Dir, FsError, Lock, OrTrace as _, Sync, Waited, layout};
+use teamster_fs::{Dir, Durability, FsError, Lock, LockWait, OrTrace as _, layout};
 use teamster_types::process::ProcessId;
 use teamster_types::{TeamName, Time, WorkerName};
 
@@ -88,7 +88,7 @@ pub fn write(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
     dir.replace(
         &layout::launch_file(&record.spec.worker),
         &bytes,
-        Sync::Durable,
+        Durability::Durable,
     )
 }
 
@@ -152,8 +152,8 @@ impl WorkerLock {
     pub fn take(team_folder: &Dir, worker: &WorkerName) -> Result<Option<Self>, FsError> {
         let name = layout::bridge_lock(worker);
         Ok(match Lock::wait(team_folder, &name, LOCK_TIMEOUT, false)? {
-            Waited::Held(lock) => Some(Self { _lock: lock }),
-            Waited::TimedOut => None,
+            LockWait::Held(lock) => Some(Self { _lock: lock }),
+            LockWait::TimedOut => None,
         })
     }
 

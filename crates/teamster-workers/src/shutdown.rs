@@ -20,10 +20,10 @@ use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
 use teamster_journal::payload::WorkerStopped;
 use teamster_journal::{EventActor, EventKind, NewEvent};
-use teamster_store::{Outgoing, Recipient, Signal, Store, StoreError};
+use teamster_store::{OutgoingMessage, Recipient, Signal, Store, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TeamName, WorkerName};
 
 use crate::alerts::EndAlerts;
@@ -317,7 +317,7 @@ impl ShutdownCoordinator<'_> {
         let runs = known
             .process
             .as_ref()
-            .is_some_and(|process| self.machine.life(process) == Life::Alive);
+            .is_some_and(|process| self.machine.process_state(process) == ProcessState::Alive);
         runs || !self.tree(known).is_empty()
     }
 
@@ -350,7 +350,7 @@ impl ShutdownCoordinator<'_> {
         extra.insert("drain".into(), request.drain.into());
         self.store.send(
             &request.team,
-            &Outgoing {
+            &OutgoingMessage {
                 from: "lead".to_owned(),
                 to: Recipient::Worker(known.worker.to_string()),
                 kind: "shutdown_request".to_owned(),
@@ -524,7 +524,7 @@ impl ShutdownCoordinator<'_> {
     /// Returns whether no process has this pid any more, which a tmux server notices only after a moment.
     fn is_gone(&self, pid: u32) -> bool {
         let process = self.machine.process(pid);
-        process.is_none_or(|process| self.machine.life(&process) == Life::Gone)
+        process.is_none_or(|process| self.machine.process_state(&process) == ProcessState::Gone)
     }
 
     /// Closes the pane of a worker that ended.

@@ -291,7 +291,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
             Ok(()) => exit_codes::DONE,
             Err(error) => report(&error, wants_json),
         },
-        Err(error) => unparsed(&error, wants_json),
+        Err(error) => report_parse_error(&error, wants_json),
     };
     ExitCode::from(code)
 }
@@ -367,7 +367,7 @@ fn dispatch(cli: Cli) -> Result {
 }
 
 /// Reports what clap returned instead of a command: help and version exit with 0, everything else is wrong usage.
-fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
+fn report_parse_error(error: &clap::Error, wants_json: bool) -> u8 {
     let is_answer = matches!(
         error.kind(),
         ParseErrorKind::DisplayHelp | ParseErrorKind::DisplayVersion

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use teamster_app::{App, env_vars};
 
 use crate::error::Result;
-use crate::input::says_yes;
+use crate::input::confirm;
 use crate::output::Output;
 
 /// What a command works with: the use cases of the application, and the output.
@@ -31,7 +31,7 @@ impl Context {
         let mut app = App::find()?;
         let can_ask =
             !out.is_json() && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        app.confirm = can_ask.then_some(says_yes);
+        app.confirm = can_ask.then_some(confirm);
         Ok(Self { out, app })
     }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use teamster_app::env_vars;
-use teamster_fs::{Dir, OrTrace as _, Sync};
+use teamster_fs::{Dir, Durability, OrTrace as _};
 use teamster_isolate::foreground::TerminalProgram;
 use teamster_run::plan::EDITED_FILE;
 
@@ -37,7 +37,7 @@ impl PlanEditor {
             is_kept: false,
         };
         Dir::open_or_create_root(&editor.folder)
-            .and_then(|dir| dir.replace(EDITED_FILE, text.as_bytes(), Sync::Fast))
+            .and_then(|dir| dir.replace(EDITED_FILE, text.as_bytes(), Durability::Fast))
             .map_err(|error| error.to_string())?;
         editor.reopen()?;
         Ok(editor)

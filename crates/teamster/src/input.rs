@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use teamster_app::files::{read_file, refuse_longer};
-use teamster_fs::terminal::{TerminalQuestion, Typed};
+use teamster_fs::terminal::{TerminalInput, TerminalQuestion};
 
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::plain;
@@ -43,17 +43,17 @@ impl TerminalPrompt {
     }
 
     /// Returns what was typed since the last call, after waiting for it up to `limit`.
-    pub fn heard(&mut self, limit: Duration) -> Option<PromptInput> {
+    pub fn poll(&mut self, limit: Duration) -> Option<PromptInput> {
         match self.question.typed(limit) {
-            Typed::Nothing => None,
-            Typed::Ready { discarded } => {
+            TerminalInput::Nothing => None,
+            TerminalInput::Ready { discarded } => {
                 self.is_shown = true;
                 let discarded = if discarded { DISCARDED } else { "" };
                 self.again(&format!("{}\n{discarded}", self.help));
                 None
             }
-            Typed::Line(line) => Some(PromptInput::Line(line)),
-            Typed::Ended => Some(PromptInput::Ended),
+            TerminalInput::Line(line) => Some(PromptInput::Line(line)),
+            TerminalInput::Ended => Some(PromptInput::Ended),
         }
     }
 
@@ -73,11 +73,11 @@ impl TerminalPrompt {
 }
 
 /// Shows a text and asks for confirmation; everything but a clear yes is a no.
-pub fn says_yes(text: &str, question: &'static str) -> bool {
+pub fn confirm(text: &str, question: &'static str) -> bool {
     write(&format!("{}\n", plain(text.trim_end())));
     let mut prompt = TerminalPrompt::new("", question);
     loop {
-        match prompt.heard(Duration::from_secs(60)) {
+        match prompt.poll(Duration::from_secs(60)) {
             None => {}
             Some(PromptInput::Line(line)) => {
                 return matches!(line.trim(), "y" | "Y" | "yes" | "Yes");

@@ -45,10 +45,10 @@ fn main() -> ExitCode {
     if let Some(event) = commands::hook::event_of(std::env::args_os()) {
         return commands::hook::run(&event);
     }
-    if let Some(asked) = commands::play::asked_of(std::env::args_os()) {
+    if let Some(asked) = commands::play::request_from_args(std::env::args_os()) {
         return commands::play::run(&asked);
     }
-    if let Some(bridge) = commands::worker::GuardedBridge::asked_of(std::env::args_os()) {
+    if let Some(bridge) = commands::worker::GuardedBridge::from_args(std::env::args_os()) {
         return bridge.run();
     }
     cli::run(std::env::args_os().collect())

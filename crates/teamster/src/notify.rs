@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use teamster_app::config::NotifyWay;
+use teamster_app::config::NotifyMethod;
 use teamster_app::env_vars;
 use teamster_isolate::{detached, find_program};
 
 use crate::context::Context;
-use crate::shown::viewed_line;
+use crate::shown::display_line;
 
 /// The kinds of notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +37,14 @@ impl Notification {
 /// Sends a notification, by the desktop or as a bell. Errors are ignored.
 pub fn notify(context: &Context, kind: Notification, text: &str) {
     let way = context.config.notify.value;
-    if way == NotifyWay::Off {
+    if way == NotifyMethod::Off {
         return;
     }
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     let find = |name: &str| find_program(name, &path);
     let message = match way {
-        NotifyWay::Desktop => message(kind.title(), &viewed_line(text), find),
-        NotifyWay::Bell | NotifyWay::Off => None,
+        NotifyMethod::Desktop => message(kind.title(), &display_line(text), find),
+        NotifyMethod::Bell | NotifyMethod::Off => None,
     };
     let is_sent = message.is_some_and(|(program, args)| detached::leave(&program, &args).is_ok());
     if !is_sent {

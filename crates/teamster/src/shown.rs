@@ -7,20 +7,20 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-pub use teamster_app::text::{line, plain};
 use teamster_types::Time;
 use teamster_types::progress::Progress;
 use teamster_types::redact::{redact, redact_json};
+pub use teamster_types::text::{plain, plain_line};
 use teamster_types::time::say_span;
 
 /// Returns a text for people who watch, redacted and cleaned.
-pub fn viewed(text: &str) -> String {
+pub fn display_text(text: &str) -> String {
     plain(&redact(text))
 }
 
 /// Returns a text for people who watch, redacted and cleaned, on one line.
-pub fn viewed_line(text: &str) -> String {
-    line(&redact(text))
+pub fn display_line(text: &str) -> String {
+    plain_line(&redact(text))
 }
 
 /// Returns a value with all strings redacted. JSON's own escapes make it harmless to a terminal.

@@ -43,12 +43,12 @@ impl Tone {
 
 /// One cell. Its text is already cleaned: it contains no newline and no control character.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct TableCell {
     text: String,
     tone: Tone,
 }
 
-impl Cell {
+impl TableCell {
     /// Creates a cell with a tone.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Cell {
     }
 }
 
-impl<T: Into<String>> From<T> for Cell {
+impl<T: Into<String>> From<T> for TableCell {
     fn from(text: T) -> Self {
         Self::new(text, Tone::Plain)
     }
@@ -67,20 +67,20 @@ impl<T: Into<String>> From<T> for Cell {
 /// A table with one heading line.
 #[derive(Clone, Debug)]
 pub struct TextTable {
-    lines: Vec<Vec<Cell>>,
+    lines: Vec<Vec<TableCell>>,
 }
 
 impl TextTable {
     /// Creates a table with these headings and no rows.
     pub fn new<const N: usize>(headings: [&str; N]) -> Self {
-        let headings = headings.map(|heading| Cell::new(heading, Tone::Faint));
+        let headings = headings.map(|heading| TableCell::new(heading, Tone::Faint));
         Self {
             lines: vec![headings.into()],
         }
     }
 
     /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+    pub fn row<const N: usize>(&mut self, cells: [TableCell; N]) {
         self.lines.push(cells.into());
     }
 
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn colours_take_no_room_and_no_colour_leaves_no_trace() {
         let mut table = TextTable::new(["A", "B"]);
-        table.row([Cell::new("x", Tone::Bad), "y".into()]);
+        table.row([TableCell::new("x", Tone::Bad), "y".into()]);
         assert!(table.render(true).contains("\u{1b}[31mx\u{1b}[0m  y\n"));
         assert!(!table.render(false).contains('\u{1b}'));
     }

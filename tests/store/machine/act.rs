@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use teamster_journal::EventActor;
-use teamster_store::{Kind, Recipient, Result, Store};
+use teamster_store::{Recipient, Result, Store, StoreErrorKind};
 use teamster_types::TaskId;
 use teamster_types::task::{NewTask, Token};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::Mail;
 use super::model::{self, ModelClaimant, Tasks};
@@ -71,7 +71,7 @@ impl Act {
     pub fn perform(&self, world: &World, tickets: &mut Vec<(u64, String)>) -> Result<ActResult> {
         let (store, team) = (&world.store, &world.team);
         let task = TaskId::from_number;
-        let edited = |id: &u64, edit: Edit| {
+        let edited = |id: &u64, edit: TaskEdit| {
             let done = store.update_task(team, &EventActor::Lead, &task(*id), &edit);
             done.map(|_| ActResult::Done)
         };
@@ -126,23 +126,23 @@ impl Act {
             }
             Self::Retitle(id, subject) => edited(
                 id,
-                Edit {
+                TaskEdit {
                     subject: Some(subject.clone()),
-                    ..Edit::default()
+                    ..TaskEdit::default()
                 },
             ),
             Self::Assign(id, owner) => edited(
                 id,
-                Edit {
+                TaskEdit {
                     owner: Some(owner.map(|owner| owner.parse().unwrap())),
-                    ..Edit::default()
+                    ..TaskEdit::default()
                 },
             ),
             Self::Block(id, blockers) => edited(
                 id,
-                Edit {
+                TaskEdit {
                     blocked_by: Some(blockers.iter().copied().map(task).collect()),
-                    ..Edit::default()
+                    ..TaskEdit::default()
                 },
             ),
             Self::Send {
@@ -174,7 +174,7 @@ impl Act {
         now: i64,
         made: u64,
         locked: &BTreeSet<u64>,
-    ) -> Result<ActResult, Kind> {
+    ) -> Result<ActResult, StoreErrorKind> {
         match self {
             Self::Create {
                 subject,
@@ -198,7 +198,7 @@ impl Act {
                 let got = match id {
                     None => tasks.claim_next(&who, locked),
                     Some(id) if locked.contains(id) && tasks.tasks.contains_key(id) => {
-                        return Err(Kind::Conflict);
+                        return Err(StoreErrorKind::Conflict);
                     }
                     Some(id) => {
                         let mut after = tasks.clone();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use teamster_store::Kind;
+use teamster_store::StoreErrorKind;
 use teamster_types::failure::{ATTEMPTS, backoff};
 use teamster_types::task::Status;
 use teamster_types::transitions::LEASE;
@@ -132,11 +132,11 @@ pub struct Tasks {
     pub tasks: BTreeMap<u64, Task>,
 }
 
-type ModelResult<T> = Result<T, Kind>;
+type ModelResult<T> = Result<T, StoreErrorKind>;
 
 impl Tasks {
     fn get(&mut self, id: u64) -> ModelResult<&mut Task> {
-        self.tasks.get_mut(&id).ok_or(Kind::NotFound)
+        self.tasks.get_mut(&id).ok_or(StoreErrorKind::NotFound)
     }
 
     pub fn create(&mut self, id: u64, new: Task) -> ModelResult<()> {
@@ -151,7 +151,7 @@ impl Tasks {
             .iter()
             .any(|blocker| !before.contains(blocker) && !self.tasks.contains_key(blocker))
         {
-            return Err(Kind::Refused);
+            return Err(StoreErrorKind::Refused);
         }
         for blocker in after.iter().filter(|blocker| !before.contains(blocker)) {
             let blocks = &mut self.get(*blocker)?.blocks;
@@ -241,7 +241,7 @@ impl Tasks {
             Takeover::Dead => task.attempt_ended(None),
         }
         if !self.is_claimable(id, who) {
-            return Err(Kind::Conflict);
+            return Err(StoreErrorKind::Conflict);
         }
         self.get(id)?.give(who);
         Ok(id)
@@ -252,7 +252,7 @@ impl Tasks {
         if task.proves(token) && task.status == Status::InProgress {
             Ok(task)
         } else {
-            Err(Kind::Conflict)
+            Err(StoreErrorKind::Conflict)
         }
     }
 
@@ -266,7 +266,7 @@ impl Tasks {
     pub fn complete(&mut self, id: u64, token: &str) -> ModelResult<()> {
         let task = self.get(id)?;
         if !task.proves(token) {
-            return Err(Kind::Conflict);
+            return Err(StoreErrorKind::Conflict);
         }
         task.status = Status::Completed;
         Ok(())
@@ -287,7 +287,7 @@ impl Tasks {
     pub fn force(&mut self, id: u64) -> ModelResult<()> {
         let task = self.get(id)?;
         if task.status != Status::InProgress {
-            return Err(Kind::Conflict);
+            return Err(StoreErrorKind::Conflict);
         }
         task.put_back();
         Ok(())
@@ -298,7 +298,7 @@ impl Tasks {
         let waits =
             task.status == Status::Pending && (task.failures > 0 || task.not_before.is_some());
         if !(task.failed || waits) {
-            return Err(Kind::Conflict);
+            return Err(StoreErrorKind::Conflict);
         }
         task.put_back();
         task.failed = false;
@@ -311,7 +311,7 @@ impl Tasks {
     pub fn delete(&mut self, id: u64) -> ModelResult<()> {
         let task = self.get(id)?.clone();
         if task.status == Status::InProgress {
-            return Err(Kind::Conflict);
+            return Err(StoreErrorKind::Conflict);
         }
         self.mirror(id, &task.blocked_by, &[])?;
         for dependent in &task.blocks {
@@ -331,7 +331,7 @@ impl Tasks {
     pub fn assign(&mut self, id: u64, owner: Option<&str>) -> ModelResult<()> {
         let task = self.get(id)?;
         if task.status != Status::Pending {
-            return Err(Kind::Conflict);
+            return Err(StoreErrorKind::Conflict);
         }
         task.owner = owner.map(str::to_owned);
         task.assigned = None;
@@ -341,7 +341,7 @@ impl Tasks {
     pub fn block(&mut self, id: u64, blockers: &[u64]) -> ModelResult<()> {
         let before = self.get(id)?.blocked_by.clone();
         if self.reaches(blockers, id) {
-            return Err(Kind::Refused);
+            return Err(StoreErrorKind::Refused);
         }
         self.mirror(id, &before, blockers)?;
         self.get(id)?.blocked_by = blockers.to_vec();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use teamster_fs::fail;
-use teamster_store::{Kind, StoreError};
+use teamster_store::{StoreError, StoreErrorKind};
 use teamster_types::task::Status;
 
 use super::Mail;
@@ -203,7 +203,7 @@ impl Run {
         &mut self,
         act: &Act,
         got: Result<ActResult, StoreError>,
-        expected: &Result<ActResult, Kind>,
+        expected: &Result<ActResult, StoreErrorKind>,
         tasks: Tasks,
         mail: Mail,
         there: &Tasks,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use teamster_store::{
-    Backend, ClaimRequest, Clock, FileStore, Outgoing, Read, Reader, Recipient, Result, Store,
-    rebuild,
+    Backend, ClaimRequest, Clock, FileStore, OutgoingMessage, ReadStore, Reader, Recipient, Result,
+    Store, rebuild,
 };
 use teamster_testkit::ManualClock;
 use teamster_testkit::recorded;
@@ -111,7 +111,7 @@ impl World {
     }
 
     pub fn send(&self, from: &str, to: Recipient, content: String) -> Result<usize> {
-        let outgoing = Outgoing {
+        let outgoing = OutgoingMessage {
             from: from.to_owned(),
             to,
             kind: "message".to_owned(),
@@ -314,7 +314,7 @@ impl World {
         rebuilt
             .iter()
             .zip(&there)
-            .find(|(told, there)| !rebuild::same(told, there))
+            .find(|(told, there)| !rebuild::is_same_task(told, there))
             .map(|(told, there)| {
                 format!(
                     "the journal rebuilds\n{}\nbut the file says\n{}",

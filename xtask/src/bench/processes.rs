@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use teamster_store::Read;
+use teamster_store::ReadStore;
 use teamster_testkit::RunCmd;
 
 use super::{Bench, Row, TASKS, float};

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 
 use super::{Bench, Row, by_turns, float, median};
 use crate::fixture;
@@ -216,7 +216,7 @@ fn with_events(count: usize) -> Result<TempProject> {
     fixture::create_team(&project, 1)?;
     let event = |_| ("w1".to_owned(), "agent.event", json!({"text": CONTENT}));
     fixture::fill_journal(&project, count, event)?;
-    project.store(Sync::Fast)?;
+    project.store(Durability::Fast)?;
     Ok(project)
 }
 

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_journal::payload::AgentEventRecorded;
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::Store;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::commands::beat_all;
 use super::processes::most_megabytes;
@@ -44,7 +44,7 @@ pub(super) fn server(bench: &Bench) -> Result<Vec<Row>> {
     let what = format!("the first view of {TASKS} tasks, {WORKERS} workers and {usual} events");
     let times = format!("{:.0} ms with the server's start", first * 1e3);
     let mut rows = vec![first_row("studio-first", &what, first, times)];
-    let store = project.store(Sync::Fast)?;
+    let store = project.store(Durability::Fast)?;
     let changes = bench.size(2_000, 300);
     let (events, views) = events_of(&server, &store, changes)?;
     let what = "an event of the journal → a client of the stream";
@@ -85,7 +85,7 @@ pub(super) fn browser(bench: &Bench) -> Result<Vec<Row>> {
     // Few changes for the quick run, and enough for a p99 in the full one.
     let (events, changes) = bench.size((100_000, 1_333), (20_000, 500));
     let (project, server) = Server::with_team(bench, events)?;
-    let store = project.store(Sync::Fast)?;
+    let store = project.store(Durability::Fast)?;
     let mut page = Page::open(&chromium)?;
     let (team, task) = (fixture::team()?, "1".parse()?);
     let view = format!("#/team/{TEAM}/team");
@@ -111,9 +111,9 @@ pub(super) fn browser(bench: &Bench) -> Result<Vec<Row>> {
         "a change of a task",
         &json!({ "wish": "watch", "view": view, "selector": selector }),
         &|text| {
-            let edit = Edit {
+            let edit = TaskEdit {
                 subject: Some(text.to_owned()),
-                ..Edit::default()
+                ..TaskEdit::default()
             };
             let updated = store.update_task(&team, &EventActor::Person, &task, &edit);
             Ok(updated.map(drop)?)

@@ -157,11 +157,11 @@ impl HookCase {
     /// Checks the files, calls a hook of another session, checks again, and returns whether the change is there.
     fn go_on(&self, case: &Case<'_>, run: &mut Run) -> Result<bool> {
         let project = &case.project;
-        let before = States::read(project)?;
+        let before = StateFiles::read(project)?;
         let at_once = self.happened(&before)?;
         let next = call(case.product, project, START, NEXT_SESSION, NEXT_NAME)?;
         run.next = next.took;
-        let after = States::read(project)?;
+        let after = StateFiles::read(project)?;
         let found = &mut run.violations;
         found.extend(before.problems.iter().chain(&after.problems).cloned());
         let (took, end, stdout) = (next.took, next.describe(), &next.stdout);
@@ -182,7 +182,7 @@ impl HookCase {
     }
 
     /// Returns whether the hook's change is there; an error for any intermediate state.
-    fn happened(&self, states: &States) -> Result<bool> {
+    fn happened(&self, states: &StateFiles) -> Result<bool> {
         if self.event == STOP && self.before == Before::Nothing {
             return match states.records.as_slice() {
                 [] => Ok(false),
@@ -220,7 +220,7 @@ impl HookCase {
     }
 
     /// Checks that earlier changes by others are still there.
-    fn check_nothing_lost(&self, states: &States, found: &mut Vec<String>) {
+    fn check_nothing_lost(&self, states: &StateFiles, found: &mut Vec<String>) {
         if self.before == Before::EndedSession {
             check!(found, states.sessions.contains_key(OLD_SESSION) => "the ended session is lost");
         }
@@ -277,7 +277,7 @@ fn register_team(project: &TempProject) -> Result<()> {
 
 /// The state files of a project on the disk, read without the product's own code.
 #[derive(Debug, Default)]
-struct States {
+struct StateFiles {
     /// States by session. The one that viewers poll counts where a session has two.
     sessions: BTreeMap<String, Value>,
     /// Ends that were recorded.
@@ -288,7 +288,7 @@ struct States {
     problems: Vec<String>,
 }
 
-impl States {
+impl StateFiles {
     fn read(project: &TempProject) -> Result<Self> {
         let mut states = Self::default();
         let folder = project.folder().join(".bkit");

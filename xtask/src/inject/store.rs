@@ -376,7 +376,7 @@ fn with_messages<'a>(product: &'a Product, count: usize, line: &str) -> Result<C
 /// Makes a team whose worker 2 has an inbox that the next message rotates.
 fn with_full_inbox(product: &Product) -> Result<Case<'_>> {
     let case = with_messages(product, 0, "message send --to w2 --from w1 struck --json")?;
-    let store = case.project.store(teamster_fs::Sync::Fast)?;
+    let store = case.project.store(teamster_fs::Durability::Fast)?;
     let padding = "x".repeat(63 * 1024);
     for number in 1..=FILL {
         fixture::send(&store, 1, 2, &format!("m{number} {padding}"))?;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_fs::layout::Layout;
 use teamster_postgres::{PgSettings, PgStore, StoreUrl};
 use teamster_store::{
-    ClaimRequest, Claimed, FileStore, Outgoing, Reader, Recipient, Settings, Store, SystemClock,
+    ClaimRequest, Claimed, FileStore, FileStoreSettings, OutgoingMessage, Reader, Recipient, Store,
+    SystemClock,
 };
 use teamster_types::{TeamName, WorkerName};
 
@@ -25,7 +26,7 @@ pub const CONTENT: &str = "The login form is done. Its tests are in tests/login 
     the style sheet still needs somebody who knows the design. I go on with task 4.";
 
 /// Opens the store in these folders.
-pub fn open_store(claude: &Path, project: &Path, sync: Sync) -> Result<FileStore> {
+pub fn open_store(claude: &Path, project: &Path, sync: Durability) -> Result<FileStore> {
     let layout = Layout {
         claude: claude.to_owned(),
         project: project.to_owned(),
@@ -33,10 +34,10 @@ pub fn open_store(claude: &Path, project: &Path, sync: Sync) -> Result<FileStore
         project_config: project.join("none.toml"),
         database: None,
     };
-    let settings = Settings {
+    let settings = FileStoreSettings {
         sync,
         patience: Duration::from_secs(60),
-        ..Settings::default()
+        ..FileStoreSettings::default()
     };
     Ok(FileStore::open(&layout, Arc::new(SystemClock), settings)?)
 }
@@ -77,7 +78,7 @@ pub fn claim(store: &dyn Store, number: usize) -> Result<Claimed> {
 
 /// Sends a plain message from one worker to another.
 pub fn send(store: &dyn Store, from: usize, to: usize, content: &str) -> Result<()> {
-    let outgoing = Outgoing {
+    let outgoing = OutgoingMessage {
         from: worker(from)?.to_string(),
         to: Recipient::Worker(worker(to)?.to_string()),
         kind: "message".to_owned(),

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_journal::EventActor;
 use teamster_store::Store;
 use teamster_types::task::NewTask;
@@ -75,9 +75,9 @@ impl Workload {
     /// Does the work and prints its figures.
     fn run(&self) -> Result<()> {
         let sync = match self.work {
-            Work::Drain if self.fast => Sync::Fast,
-            Work::Claims | Work::Journal => Sync::Fast,
-            _ => Sync::Durable,
+            Work::Drain if self.fast => Durability::Fast,
+            Work::Claims | Work::Journal => Durability::Fast,
+            _ => Durability::Durable,
         };
         let store = || -> Result<Box<dyn Store>> {
             // A URL contains a password, which the arguments of a process would reveal.

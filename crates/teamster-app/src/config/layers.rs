@@ -4,7 +4,7 @@ use teamster_document::DocumentValue;
 use teamster_fs::layout::Layout;
 
 use super::file::SettingsFile;
-use super::value::written;
+use super::value::format_value;
 use super::{ConfigProblem, KEYS, Setting, SettingKey, SettingSource, at};
 use crate::env_vars;
 
@@ -119,7 +119,11 @@ impl Layers {
                 Ok(value) => return Setting { value, source },
                 Err(expected) => self.problems.push(ConfigProblem {
                     place: source.to_string(),
-                    error: format!("`{}` is {}, expected {expected}", key.name, written(&value)),
+                    error: format!(
+                        "`{}` is {}, expected {expected}",
+                        key.name,
+                        format_value(&value)
+                    ),
                     fatal: true,
                 }),
             }

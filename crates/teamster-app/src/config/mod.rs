@@ -8,7 +8,6 @@ mod file;
 mod layers;
 mod providers;
 mod roles;
-mod store_text;
 mod value;
 
 use std::fmt;
@@ -17,10 +16,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use teamster_agents::{Permissions, Rule};
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_fs::layout::Layout;
 use teamster_run::host::LeaderBounds;
-use teamster_store::Settings;
+use teamster_store::FileStoreSettings;
 use teamster_types::health::Limits;
 use teamster_types::paths::Reservations;
 use teamster_types::transitions::LEASE;
@@ -31,12 +30,11 @@ use crate::error::{AppError, Result};
 pub use endpoint::Endpoint;
 use layers::Layers;
 pub use providers::ProviderSetting;
-pub use roles::{RoleSetting, seen_from};
-pub use store_text::StoreText;
-pub use value::NotifyWay;
+pub use roles::{RoleSetting, resolve_script};
+pub use value::{NotifyMethod, SecretUrl};
 use value::{
-    agent, count, endpoint, flag, list, percent, reservations, rule, say, small_count, span,
-    span_or_off, way,
+    agent, count, endpoint, flag, format_span, list, notify_method, percent, reservations, rule,
+    small_count, span, span_or_off,
 };
 
 /// The value that lets the team choose its leader.
@@ -201,13 +199,13 @@ pub struct Config {
     /// What happens to a task whose paths may overlap with those of a running task.
     pub reservations: Setting<Reservations>,
     /// How a person is notified that a run needs them or has ended.
-    pub notify: Setting<NotifyWay>,
+    pub notify: Setting<NotifyMethod>,
     /// Whether writes are flushed to disk before a command returns.
     pub store_durable: Setting<bool>,
     /// How long a command waits for other processes that change the same team.
     pub store_patience: Setting<Duration>,
     /// The URL of the store; `None` for the file store. Only a variable or the user's own file may set it.
-    pub store_url: Setting<Option<StoreText>>,
+    pub store_url: Setting<Option<SecretUrl>>,
     /// The file that contains the URL of the store. Only a variable or the user's own file may set it.
     pub store_url_file: Setting<Option<PathBuf>>,
     /// How long a working agent may produce no output before it is considered silent.
@@ -271,17 +269,17 @@ impl Config {
         layers.name_unknown_keys();
         let providers = layers.providers(layout);
         let roles = layers.roles(layout, &providers);
-        let defaults = Settings::default();
+        let defaults = FileStoreSettings::default();
         let limits = WorkerLimits::default();
         let permissions = Permissions::default();
         let bounds = LeaderBounds::default();
         Self {
             claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
             reservations: layers.find(RESERVATIONS, Reservations::default(), reservations),
-            notify: layers.find(NOTIFY, NotifyWay::default(), way),
+            notify: layers.find(NOTIFY, NotifyMethod::default(), notify_method),
             store_durable: layers.find(STORE_DURABLE, true, flag),
             store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
-            store_url: layers.find_own(STORE_URL, |text| StoreText::new(&text)),
+            store_url: layers.find_own(STORE_URL, |text| SecretUrl::new(&text)),
             store_url_file: layers.find_own(STORE_URL_FILE, PathBuf::from),
             silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
             team_enabled: layers.find(TEAM_ENABLED, true, flag),
@@ -319,15 +317,15 @@ impl Config {
     }
 
     /// Returns the settings of the store.
-    pub fn store_settings(&self) -> Settings {
-        Settings {
+    pub fn store_settings(&self) -> FileStoreSettings {
+        FileStoreSettings {
             lease: self.claim_lease.value,
             patience: self.store_patience.value,
             reservations: self.reservations.value,
             sync: if self.store_durable.value {
-                Sync::Durable
+                Durability::Durable
             } else {
-                Sync::Fast
+                Durability::Fast
             },
         }
     }
@@ -381,7 +379,7 @@ impl Config {
         ) -> (SettingKey, Value, &SettingSource) {
             (key, show(&setting.value), &setting.source)
         }
-        let span = |value: &Duration| json!(say(*value));
+        let span = |value: &Duration| json!(format_span(*value));
         let flag = |value: &bool| json!(value);
         let rule = |value: &Rule| json!(value.word());
         let list = |value: &Vec<String>| json!(value);
@@ -410,7 +408,7 @@ impl Config {
                 WORKER_HEARTBEAT_MESSAGES,
                 &self.worker_heartbeat_messages,
                 |value| match value {
-                    Some(every) => json!(say(*every)),
+                    Some(every) => json!(format_span(*every)),
                     None => json!("off"),
                 },
             ),

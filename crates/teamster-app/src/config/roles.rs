@@ -75,7 +75,7 @@ impl Layers {
                 let mut faults = Vec::new();
                 let read = read(key, node, &mut faults).and_then(|mut role| {
                     if !file.is_project {
-                        role.provider = seen_from(layout.user_folder(), &role.provider);
+                        role.provider = resolve_script(layout.user_folder(), &role.provider);
                     }
                     let provider = known.find(&role.provider);
                     provider
@@ -105,7 +105,7 @@ impl Layers {
 
 /// Resolves the path of a script against `base`. An unresolved path would be looked up in the project, but scripts
 /// named in the user's own files are in the user's folder.
-pub fn seen_from(base: &Path, word: &str) -> String {
+pub fn resolve_script(base: &Path, word: &str) -> String {
     match word.strip_prefix(SCRIPTED) {
         Some(file) => format!("{SCRIPTED}{}", base.join(file).display()),
         None => word.to_owned(),

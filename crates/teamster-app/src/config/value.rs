@@ -1,17 +1,54 @@
 //! Parses and formats the values of settings. A variable's text is parsed by the same functions as a file's value.
 
+use std::fmt;
 use std::time::Duration;
 
 use teamster_agents::Rule;
 use teamster_document::{DocumentFormat, DocumentValue, parse};
+use teamster_postgres::StoreUrl;
 use teamster_types::paths::Reservations;
 use teamster_types::time::parse_span;
 
 use super::endpoint::Endpoint;
 
+/// The URL of a store, as the user wrote it. It may contain a password, so it is displayed without one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretUrl(String);
+
+impl SecretUrl {
+    /// The value that selects the file store.
+    pub const FILES: &'static str = "files";
+
+    /// Wraps a text.
+    pub fn new(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+
+    /// Returns the full text including a password, for connecting.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SecretUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match StoreUrl::parse(&self.0) {
+            Ok(url) => write!(f, "{url}"),
+            Err(_) if self.0 == Self::FILES => f.write_str(Self::FILES),
+            Err(_) => f.write_str("(not an address of a database)"),
+        }
+    }
+}
+
+impl fmt::Debug for SecretUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretUrl({self})")
+    }
+}
+
 /// How a person is notified: the setting `notify`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NotifyWay {
+pub enum NotifyMethod {
     /// The terminal bell, if there is a terminal.
     #[default]
     Bell,
@@ -21,7 +58,7 @@ pub enum NotifyWay {
     Off,
 }
 
-impl NotifyWay {
+impl NotifyMethod {
     /// Parses the name in the settings.
     pub fn of(word: &str) -> Option<Self> {
         [Self::Bell, Self::Desktop, Self::Off]
@@ -47,9 +84,9 @@ pub(super) fn reservations(value: &DocumentValue) -> Result<Reservations, &'stat
     word.ok_or("\"enforce\", \"warn\" or \"off\"")
 }
 
-pub(super) fn way(value: &DocumentValue) -> Result<NotifyWay, &'static str> {
+pub(super) fn notify_method(value: &DocumentValue) -> Result<NotifyMethod, &'static str> {
     let word = match value {
-        DocumentValue::Text(text) => NotifyWay::of(text),
+        DocumentValue::Text(text) => NotifyMethod::of(text),
         _ => None,
     };
     word.ok_or("\"bell\", \"desktop\" or \"off\"")
@@ -128,7 +165,7 @@ pub(super) fn agent(value: &DocumentValue) -> Result<String, &'static str> {
 }
 
 /// Formats a duration so that it can be parsed again: in the largest unit that divides it.
-pub(super) fn say(span: Duration) -> String {
+pub(super) fn format_span(span: Duration) -> String {
     let millis = span.as_millis();
     let units = [
         (86_400_000, "d"),
@@ -180,7 +217,7 @@ fn texts(value: &DocumentValue) -> Option<Vec<String>> {
 }
 
 /// Formats a value for a message.
-pub(super) fn written(value: &DocumentValue) -> String {
+pub(super) fn format_value(value: &DocumentValue) -> String {
     match value {
         DocumentValue::Null => "nothing".to_owned(),
         DocumentValue::Bool(flag) => flag.to_string(),
@@ -216,9 +253,9 @@ mod tests {
 
     #[test]
     fn every_way_has_a_word_that_is_read_back() {
-        for way in [NotifyWay::Bell, NotifyWay::Desktop, NotifyWay::Off] {
-            assert_eq!(NotifyWay::of(way.word()), Some(way));
+        for way in [NotifyMethod::Bell, NotifyMethod::Desktop, NotifyMethod::Off] {
+            assert_eq!(NotifyMethod::of(way.word()), Some(way));
         }
-        assert_eq!(NotifyWay::of("loud"), None);
+        assert_eq!(NotifyMethod::of("loud"), None);
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use teamster_fs::{Dir, layout};
 use teamster_types::TaskId;
 
-use super::{BroughtLogs, LogPart, PAGE, folder, line, middle, tasks};
+use super::{LogPart, PAGE, SyncedLogs, folder, line, partial_line_end, tasks};
 use crate::error::Result;
 
 /// The approximate size of one part in bytes; parts consist of whole lines, so that a long log is sent in pieces.
@@ -16,7 +16,7 @@ const WHOLE: u64 = 4 * 1024 * 1024;
 /// A log that is read while it is written. Each line is returned exactly once, even when the log is rotated meanwhile.
 #[derive(Debug)]
 pub struct LogFollower {
-    logs: BroughtLogs,
+    logs: SyncedLogs,
     /// The requested task; `None` for the latest, and then each next one.
     task: Option<TaskId>,
     at: Option<LogCursor>,
@@ -51,7 +51,7 @@ impl LogCursor {
 
 impl LogFollower {
     /// Follows the log of a task, or the latest and then each next one, continuing after an earlier part.
-    pub fn new(logs: BroughtLogs, task: Option<&TaskId>, after: Option<&str>) -> Self {
+    pub fn new(logs: SyncedLogs, task: Option<&TaskId>, after: Option<&str>) -> Self {
         // A cursor in another task's log does not apply to this one.
         let fits = |place: &LogCursor| task.is_none_or(|task| *task == place.task);
         let at = after.and_then(LogCursor::parse).filter(fits);
@@ -108,7 +108,7 @@ impl LogFollower {
         };
         let skipped = match from {
             0 => 0,
-            _ => middle(&bytes).map_or(0, |place| place + 1),
+            _ => partial_line_end(&bytes).map_or(0, |place| place + 1),
         };
         let bytes = whole_lines(&bytes[skipped..]);
         let offset = from + (skipped + bytes.len()) as u64;

@@ -55,9 +55,9 @@ impl LogLines {
             return Ok(read);
         };
         let wanted = match &self.source {
-            WorkerLog::Bridge => Some(Names::bridge()),
-            WorkerLog::Task(task) => Some(Names::of(task)),
-            WorkerLog::Latest => tasks(&folder)?.first().map(Names::of),
+            WorkerLog::Bridge => Some(LogFileNames::bridge()),
+            WorkerLog::Task(task) => Some(LogFileNames::of(task)),
+            WorkerLog::Latest => tasks(&folder)?.first().map(LogFileNames::of),
         };
         // The rest of the previous log comes before the first line of the next.
         for tail in &mut self.tails {
@@ -84,13 +84,13 @@ impl LogLines {
 
 /// The files of one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Names {
+struct LogFileNames {
     now: String,
     /// The rotated log.
     before: String,
 }
 
-impl Names {
+impl LogFileNames {
     /// Returns the log files of a task's agent.
     fn of(task: &TaskId) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Names {
 /// How far a log has been read.
 #[derive(Debug)]
 struct LogTail {
-    names: Names,
+    names: LogFileNames,
     /// The inode of the file that is being read, because its name changes.
     file: Option<u64>,
     read: u64,
@@ -120,7 +120,7 @@ struct LogTail {
 }
 
 impl LogTail {
-    fn new(names: Names) -> Self {
+    fn new(names: LogFileNames) -> Self {
         Self {
             names,
             file: None,
@@ -195,7 +195,7 @@ impl LogTail {
 
 #[cfg(test)]
 mod tests {
-    use teamster_fs::Sync;
+    use teamster_fs::Durability;
 
     use super::*;
 
@@ -203,9 +203,9 @@ mod tests {
     fn no_line_is_lost_when_the_log_is_put_aside() {
         let root = teamster_testkit::scratch::Scratch::new("tail");
         let dir = Dir::open_root(root.path()).unwrap().unwrap();
-        let names = Names::of(&"1".parse().unwrap());
+        let names = LogFileNames::of(&"1".parse().unwrap());
         let (now, before) = (names.now.clone(), names.before.clone());
-        let add = |text: &str| dir.append(&now, text.as_bytes(), Sync::Fast).unwrap();
+        let add = |text: &str| dir.append(&now, text.as_bytes(), Durability::Fast).unwrap();
         let mut tail = LogTail::new(names);
         assert!(tail.lines(&dir).unwrap().is_empty());
         add("a\nb");

@@ -1,8 +1,8 @@
 //! The output of a worker's agent: in pages, as it is written, and line by line.
 
-mod elsewhere;
 mod follow;
 mod lines;
+mod remote;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,9 +14,9 @@ use teamster_types::redact::redact;
 use crate::app::App;
 use crate::error::Result;
 use crate::workers::NamedWorker;
-pub use elsewhere::{BroughtLogs, LogPlace};
 pub use follow::LogFollower;
 pub use lines::{LogLines, WorkerLog};
+pub use remote::{LogLocation, SyncedLogs};
 
 /// One line of an agent's output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -77,7 +77,7 @@ pub struct LogEntry {
 
 impl LogEntry {
     /// Returns whether the line is of no interest to people.
-    pub fn says_nothing(&self) -> bool {
+    pub fn is_uninteresting(&self) -> bool {
         self.is_for_people && self.text.is_empty()
     }
 
@@ -151,8 +151,8 @@ const LONGEST_LINE: usize = 8 * 1024;
 
 /// Returns the lines of a task's log, or of the latest, starting at the byte `after`; only the end of a long one.
 pub fn page(app: &App, named: NamedWorker, task: Option<&TaskId>, after: u64) -> Result<Log> {
-    let place = LogPlace::find(app, named)?;
-    place.bring()?;
+    let place = LogLocation::find(app, named)?;
+    place.fetch()?;
     let named = &place.named;
     let Some(folder) = folder(named)? else {
         return Ok(Log::default());
@@ -170,7 +170,11 @@ pub fn page(app: &App, named: NamedWorker, task: Option<&TaskId>, after: u64) ->
     let bytes = bytes.map(|(bytes, _)| bytes).unwrap_or_default();
     let whole = bytes.iter().rposition(|byte| *byte == b'\n');
     let whole = &bytes[..whole.map_or(0, |place| place + 1)];
-    let skipped = if begin > from { middle(whole) } else { None };
+    let skipped = if begin > from {
+        partial_line_end(whole)
+    } else {
+        None
+    };
     let shown = &whole[skipped.map_or(0, |place| place + 1)..];
     let lines = String::from_utf8_lossy(shown);
     Ok(Log {
@@ -197,7 +201,7 @@ fn line(text: &str) -> LogLine {
 
 /// Returns the end of a first line that is incomplete at its start; `None` when nothing follows it, in which case the
 /// partial line is better than nothing.
-fn middle(bytes: &[u8]) -> Option<usize> {
+fn partial_line_end(bytes: &[u8]) -> Option<usize> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     (end + 1 < bytes.len()).then_some(end)
 }

@@ -13,9 +13,9 @@ use teamster_journal::{Event, EventActor, EventKind, FinishedRun, NewEvent};
 use teamster_run::host::{Host, ProjectLock, TeamLock};
 use teamster_run::observer::{GateReply, RunObserver, RunSnapshot};
 use teamster_types::TeamName;
-use teamster_types::process::Life;
+use teamster_types::process::ProcessState;
 
-use super::{STOP_DEADLINE, failed, opened, spec_of, state_of, with_environment};
+use super::{STOP_DEADLINE, failed, open_project, spec_of, state_of, with_environment};
 use crate::app::App;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::trace_log;
@@ -124,7 +124,7 @@ pub(crate) fn wait_for_host(
     let (read, freed) = (app.read()?, Instant::now());
     let lives = || {
         let host = host.as_ref();
-        host.is_some_and(|host| read.life(host) == Life::Alive)
+        host.is_some_and(|host| read.process_state(host) == ProcessState::Alive)
     };
     while lives() && freed.elapsed() < LAST_LINES {
         std::thread::sleep(LOOK_AGAIN);
@@ -145,9 +145,10 @@ fn does_not_end(team: &TeamName, why: &str) -> AppError {
 /// Kills the process that hosts a team, if its record identifies it with certainty.
 fn kill_host(app: &App, team: &TeamName, tell: &mut dyn FnMut(&str)) -> Result {
     let host = app.read()?.team(team)?.host();
-    let Some(host) =
-        host.filter(|host| app.read().is_ok_and(|read| read.life(host) == Life::Alive))
-    else {
+    let Some(host) = host.filter(|host| {
+        app.read()
+            .is_ok_and(|read| read.process_state(host) == ProcessState::Alive)
+    }) else {
         return Err(does_not_end(team, ": its process cannot be seen"));
     };
     match terminate(&Machine::read(), &host, Duration::ZERO) {
@@ -173,8 +174,8 @@ fn end_unhosted(
         return Err(super::busy());
     };
     // Held, if it is free, while the state files are written.
-    let _project = ProjectLock::take(&opened(&project)?)?;
-    let mut observer = Onlooker { level, tell };
+    let _project = ProjectLock::take(&open_project(&project)?)?;
+    let mut observer = UnattendedObserver { level, tell };
     with_environment(
         app,
         app.store()?,
@@ -197,12 +198,12 @@ fn end_unhosted(
 }
 
 /// Observes the end of a run without a host. It asks no questions.
-struct Onlooker<'a> {
+struct UnattendedObserver<'a> {
     level: StopLevel,
     tell: &'a mut dyn FnMut(&str),
 }
 
-impl RunObserver for Onlooker<'_> {
+impl RunObserver for UnattendedObserver<'_> {
     fn event(&mut self, _event: &Event) {}
 
     fn past_event(&mut self, _event: &Event) {}

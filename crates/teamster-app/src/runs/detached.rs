@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, layout};
-use teamster_isolate::detached::Detached;
+use teamster_isolate::detached::DetachedProgram;
 use teamster_journal::EventType;
 use teamster_types::TeamName;
 use teamster_workers::launch::own_program;
@@ -46,7 +46,7 @@ pub fn begin_detached(app: &App, team: &TeamName, more: &[String]) -> Result<Det
         .map(|address| (crate::env_vars::STORE.into(), address))
         .into_iter()
         .collect();
-    let mut child = Detached {
+    let mut child = DetachedProgram {
         program: &own_program(),
         args: &args,
         folder: &project,

@@ -24,10 +24,10 @@ use teamster_run::host::{
 };
 use teamster_run::observer::RunObserver;
 use teamster_run::plan::Plan;
-use teamster_store::{OtherHost, Read, Store};
+use teamster_store::{OtherHost, ReadStore, Store};
 use teamster_types::flow::Stage;
-use teamster_types::process::Life;
-use teamster_types::transitions::Edit;
+use teamster_types::process::ProcessState;
+use teamster_types::transitions::TaskEdit;
 use teamster_types::{TaskId, TeamName};
 use teamster_workers::launch::{self, Launcher};
 
@@ -37,7 +37,7 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::presets::Presets;
 use crate::prompts::PromptFiles;
 use crate::trace_log;
-use crate::trust::{self, CurrentTrust, Unknown};
+use crate::trust::{self, CurrentTrust, UntrustedPolicy};
 use crate::workers;
 pub use cancel::cancel;
 pub(crate) use cancel::{ask_host, wait_for_host};
@@ -66,7 +66,7 @@ pub struct ResumeRequest {
     /// Whether the merged work is reviewed from now on.
     pub review: Option<ReviewMode>,
     /// How to treat commands of the project that were not accepted yet.
-    pub unknown: Unknown,
+    pub unknown: UntrustedPolicy,
 }
 
 /// Checks that an existing run can be resumed, and returns its specification.
@@ -89,7 +89,7 @@ pub fn resume(app: &App, request: &ResumeRequest) -> Result<RunSpec> {
         spec.review = review;
     }
     check_budget(&spec.budget)?;
-    if goes_on(app, team)? {
+    if will_work(app, team)? {
         app.config.check()?;
         require_trust(app, team, &spec, request.unknown)?;
         let layout = app.layout.of_project(&workers::project_of(app, team)?);
@@ -109,13 +109,13 @@ fn check_budget(budget: &Budget) -> Result {
 
 /// Returns whether a resumed run continues to work. At the gate it only waits for a person or carries out their
 /// decision, and rejecting the work must be possible without trusting the project.
-fn goes_on(app: &App, team: &TeamName) -> Result<bool> {
+fn will_work(app: &App, team: &TeamName) -> Result<bool> {
     let (state, _) = state_of(app.read()?, team)?;
     Ok(!state.is_over_for_good() && state.stage != Some(Stage::Approval))
 }
 
 /// Returns the state of a run according to its journal, and the position of the last event.
-pub fn state_of(from: &dyn Read, team: &TeamName) -> Result<(RunState, u64)> {
+pub fn state_of(from: &dyn ReadStore, team: &TeamName) -> Result<(RunState, u64)> {
     let mut state = RunState::default();
     let mut seen = 0;
     loop {
@@ -147,7 +147,12 @@ pub fn spec_of(app: &App, team: &TeamName) -> Result<RunSpec> {
 }
 
 /// Requires that the user accepts the project's commands before an existing run continues.
-pub fn require_trust(app: &App, team: &TeamName, spec: &RunSpec, unknown: Unknown) -> Result {
+pub fn require_trust(
+    app: &App,
+    team: &TeamName,
+    spec: &RunSpec,
+    unknown: UntrustedPolicy,
+) -> Result {
     let project = workers::project_of(app, team)?;
     let settings = workers::settings(app, &project)?;
     let presets = Presets::of_project(&settings.layout, &settings.config)?;
@@ -164,7 +169,7 @@ pub fn require_trust(app: &App, team: &TeamName, spec: &RunSpec, unknown: Unknow
 /// Takes the lock of a team's host; `None` when another process holds it, or another run works in the project.
 pub fn lock(app: &App, team: &TeamName) -> Result<Option<ExclusiveLock>> {
     let project = workers::project_of(app, team)?;
-    let dir = opened(&project)?;
+    let dir = open_project(&project)?;
     let Some(lock) = ProjectLock::take(&dir)? else {
         return Ok(None);
     };
@@ -193,13 +198,13 @@ pub fn is_hosted(app: &App, team: &TeamName) -> Result<bool> {
     let host = store.current_host(team)?;
     let is_gone = |host: &OtherHost| {
         let process = host.process.as_ref();
-        process.is_some_and(|process| store.life(process) == Life::Gone)
+        process.is_some_and(|process| store.process_state(process) == ProcessState::Gone)
     };
     Ok(host.is_some_and(|host| !is_gone(&host)))
 }
 
 /// Opens the folder of a project. A missing one is not created again, because it would not contain the work.
-fn opened(project: &Path) -> Result<Dir> {
+fn open_project(project: &Path) -> Result<Dir> {
     Dir::open_root(project)?.ok_or_else(|| {
         AppError::not_found(format!(
             "the project folder {} does not exist",
@@ -288,7 +293,7 @@ fn with_environment<T>(
 ) -> Result<T> {
     let project = workers::project_of(app, team)?;
     let layout = app.layout.of_project(&project);
-    let dir = opened(&project)?;
+    let dir = open_project(&project)?;
     let machine = Machine::read();
     let teamster = launch::own_program();
     let launcher = Launcher {
@@ -366,7 +371,7 @@ fn failed(team: &TeamName, collects: bool, trace: Option<String>, error: RunErro
 
 /// Refuses an agent's change to a task: to any task while a run is in progress, otherwise to tasks of others, and to
 /// the assignment in any case.
-pub fn may_change_task(app: &App, team: &TeamName, id: &TaskId, edit: &Edit) -> Result {
+pub fn may_change_task(app: &App, team: &TeamName, id: &TaskId, edit: &TaskEdit) -> Result {
     if edit.owner.is_some() {
         app.must_be_a_person("assigning a task")?;
     }

@@ -32,7 +32,7 @@ use crate::env_vars;
 use crate::error::{AppError, Result};
 use crate::files::read_file;
 use crate::prompts::PromptFiles;
-use crate::trust::{self, Unknown};
+use crate::trust::{self, UntrustedPolicy};
 use crate::workers;
 
 /// The maximum size of a plan file, in bytes.
@@ -436,7 +436,7 @@ fn check_given(spec: &RunSpec) -> Result {
 
 impl PreparedRun {
     /// Creates the team. From then on the run can be resumed by any host.
-    pub fn create(self, app: &App, unknown: Unknown) -> Result<StartedRun> {
+    pub fn create(self, app: &App, unknown: UntrustedPolicy) -> Result<StartedRun> {
         let dir = Dir::open_or_create_root(&self.project)?;
         let members = self.trusted_members(app, unknown)?;
         let lock = ProjectLock::take(&dir)?.ok_or_else(busy)?;
@@ -459,7 +459,7 @@ impl PreparedRun {
     }
 
     /// Returns all members with their capabilities. Commands of the project that were not accepted are never started.
-    fn trusted_members(&self, app: &App, unknown: Unknown) -> Result<Vec<NewMember>> {
+    fn trusted_members(&self, app: &App, unknown: UntrustedPolicy) -> Result<Vec<NewMember>> {
         let settings = workers::settings(app, &self.project)?;
         let mut members = Vec::new();
         for hand in &self.spec.members {

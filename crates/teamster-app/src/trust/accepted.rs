@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use teamster_fs::layout::{Layout, TRUST, TRUST_LOCK};
-use teamster_fs::{Dir, Lock, Sync, Waited};
+use teamster_fs::{Dir, Durability, Lock, LockWait};
 use teamster_types::Time;
 use teamster_types::json::{Object, to_file};
 
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was accepted for one project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Accepted {
+pub struct TrustRecord {
     /// The digest of the accepted files.
     pub digest: String,
     /// When it was accepted.
@@ -33,7 +33,7 @@ pub struct Accepted {
 }
 
 /// Returns what was accepted for this project.
-pub(super) fn find(layout: &Layout) -> Result<Option<Accepted>> {
+pub(super) fn find(layout: &Layout) -> Result<Option<TrustRecord>> {
     let Some(folder) = Dir::open_root(layout.user_folder())? else {
         return Ok(None);
     };
@@ -50,7 +50,7 @@ pub(super) fn find(layout: &Layout) -> Result<Option<Accepted>> {
 }
 
 /// Stores what was accepted for this project.
-pub(super) fn put(layout: &Layout, accepted: &Accepted) -> Result {
+pub(super) fn put(layout: &Layout, accepted: &TrustRecord) -> Result {
     let folder = make(layout.user_folder())?;
     change(&folder, |projects| {
         projects.insert(key(&layout.project), json!(accepted));
@@ -79,8 +79,8 @@ fn make(folder: &Path) -> Result<Dir> {
 
 fn change(folder: &Dir, edit: impl FnOnce(&mut Object) -> bool) -> Result<bool> {
     let _lock = match Lock::wait(folder, TRUST_LOCK, PATIENCE, false)? {
-        Waited::Held(lock) => lock,
-        Waited::TimedOut => {
+        LockWait::Held(lock) => lock,
+        LockWait::TimedOut => {
             return Err(AppError::new(
                 ErrorKind::Conflict,
                 format!(
@@ -98,7 +98,7 @@ fn change(folder: &Dir, edit: impl FnOnce(&mut Object) -> bool) -> Result<bool> 
     };
     let is_changed = edit(projects);
     if is_changed {
-        folder.replace(TRUST, &to_file(&whole), Sync::Durable)?;
+        folder.replace(TRUST, &to_file(&whole), Durability::Durable)?;
     }
     Ok(is_changed)
 }

@@ -8,7 +8,7 @@ use teamster_fs::layout::Layout;
 use teamster_journal::payload::Check;
 use teamster_run::verify::detect;
 
-use super::{Needed, ProjectCapability};
+use super::{CapabilityUse, ProjectCapability};
 use crate::config::{Config, SettingSource};
 use crate::env_vars;
 use crate::error::Result;
@@ -24,40 +24,50 @@ pub(super) fn all(
     presets: &Presets,
 ) -> Result<Vec<ProjectCapability>> {
     let mut capabilities = of_providers(config);
-    let capability =
-        |setting: &str, text: &str, source: &SettingSource, needed: Needed| ProjectCapability {
+    let capability = |setting: &str, text: &str, source: &SettingSource, needed: CapabilityUse| {
+        ProjectCapability {
             setting: setting.to_owned(),
             text: text.to_owned(),
             from: source.to_string(),
             needed,
             is_found: false,
-        };
+        }
+    };
     for role in &config.roles {
         if matches!(role.source, SettingSource::Project(..)) && is_program(&role.provider) {
             let setting = format!("roles.{}", role.name);
-            let needed = Needed::By(role.provider.clone());
+            let needed = CapabilityUse::By(role.provider.clone());
             capabilities.push(capability(&setting, &role.provider, &role.source, needed));
         }
     }
     let setup = &config.worktree_setup;
     if matches!(setup.source, SettingSource::Project(..)) {
         let commands = setup.value.iter();
-        capabilities
-            .extend(commands.map(|command| {
-                capability("worktree.setup", command, &setup.source, Needed::Setup)
-            }));
+        capabilities.extend(commands.map(|command| {
+            capability(
+                "worktree.setup",
+                command,
+                &setup.source,
+                CapabilityUse::Setup,
+            )
+        }));
     }
     let link = &config.worktree_link;
     if matches!(link.source, SettingSource::Project(..)) {
         let names = link.value.iter();
         capabilities.extend(
-            names.map(|name| capability("worktree.link", name, &link.source, Needed::Setup)),
+            names.map(|name| capability("worktree.link", name, &link.source, CapabilityUse::Setup)),
         );
     }
     let writable = &config.worktree_link_writable;
     if writable.value && matches!(writable.source, SettingSource::Project(..)) {
         let setting = "worktree.link_writable";
-        capabilities.push(capability(setting, "true", &writable.source, Needed::Setup));
+        capabilities.push(capability(
+            setting,
+            "true",
+            &writable.source,
+            CapabilityUse::Setup,
+        ));
     }
     let permissions = [
         ("permissions.shell", &config.permissions_shell),
@@ -69,7 +79,7 @@ pub(super) fn all(
                 name,
                 setting.value.word(),
                 &setting.source,
-                Needed::Always,
+                CapabilityUse::Always,
             ));
         }
     }
@@ -80,7 +90,7 @@ pub(super) fn all(
             setting: format!("prompts.{}", setting.display()),
             text: "replaces what agents are told".to_owned(),
             from: name.to_owned(),
-            needed: Needed::Prompt,
+            needed: CapabilityUse::Prompt,
             is_found: false,
         });
     }
@@ -96,13 +106,14 @@ pub(super) fn all(
 /// Returns a check that was found in the project's own files as a capability, unless it is already known.
 pub(super) fn of_check(known: &[ProjectCapability], check: &Check) -> Option<ProjectCapability> {
     let mut known = known.iter();
-    let is_known = known
-        .any(|capability| capability.needed == Needed::Check && capability.text == check.command);
+    let is_known = known.any(|capability| {
+        capability.needed == CapabilityUse::Check && capability.text == check.command
+    });
     (!is_known).then(|| ProjectCapability {
         setting: "verify".to_owned(),
         text: check.command.clone(),
         from: check.source.clone(),
-        needed: Needed::Check,
+        needed: CapabilityUse::Check,
         is_found: true,
     })
 }
@@ -117,7 +128,7 @@ fn of_providers(config: &Config) -> Vec<ProjectCapability> {
         setting: format!("providers.{}", provider.name),
         text: provider.words(),
         from: provider.source.to_string(),
-        needed: Needed::By(provider.name.clone()),
+        needed: CapabilityUse::By(provider.name.clone()),
         is_found: false,
     })
     .collect()
@@ -138,11 +149,11 @@ fn of_presets(presets: &Presets) -> Vec<ProjectCapability> {
         };
         for (who, word) in file.agent_names() {
             if is_program(word) {
-                add(who, word, Needed::By(word.to_owned()));
+                add(who, word, CapabilityUse::By(word.to_owned()));
             }
         }
         for command in &preset.verify {
-            add("verify", command, Needed::Check);
+            add("verify", command, CapabilityUse::Check);
         }
     }
     capabilities

@@ -19,13 +19,13 @@ use teamster_agents::Provider;
 use teamster_fs::layout::Layout;
 use teamster_journal::payload::{Check, CheckOrigin};
 use teamster_store::{Clock as _, SystemClock};
+use teamster_types::text::{plain, plain_line};
 
 use crate::app::App;
 use crate::config::Config;
 use crate::error::{AppError, Result};
 use crate::presets::Presets;
-use crate::text::{line, plain};
-pub use accepted::{Accepted, revoke};
+pub use accepted::{TrustRecord, revoke};
 pub use run::{CurrentTrust, accepted_prompts, require_for_run, worktree_setup};
 pub use snapshot::Snapshot;
 
@@ -39,7 +39,7 @@ pub struct ProjectCapability {
     /// The file and its line.
     pub from: String,
     #[serde(skip)]
-    needed: Needed,
+    needed: CapabilityUse,
     /// Whether it was found in a file that does not belong to teamster, such as a Makefile.
     #[serde(skip)]
     is_found: bool,
@@ -47,7 +47,7 @@ pub struct ProjectCapability {
 
 /// When a capability is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Needed {
+enum CapabilityUse {
     /// Whenever an agent runs.
     Always,
     /// When an agent gets a prompt.
@@ -94,12 +94,12 @@ pub struct ProjectDemands {
     /// The current state of its files.
     pub snapshot: Snapshot,
     /// What was accepted, if anything.
-    pub accepted: Option<Accepted>,
+    pub accepted: Option<TrustRecord>,
 }
 
 /// How to treat a project that is not trusted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unknown {
+pub enum UntrustedPolicy {
     /// Refuse it.
     Refuse,
     /// Ask the person at the terminal.
@@ -108,7 +108,7 @@ pub enum Unknown {
     Accept,
 }
 
-impl Unknown {
+impl UntrustedPolicy {
     /// Returns the choice that `--trust-project` makes.
     pub fn of_flag(trust_project: bool) -> Self {
         if trust_project {
@@ -155,14 +155,14 @@ impl PlannedStart<'_> {
 impl TeamPlan<'_> {
     fn needs(&self, capability: &ProjectCapability) -> bool {
         match &capability.needed {
-            Needed::Always | Needed::Prompt => true,
+            CapabilityUse::Always | CapabilityUse::Prompt => true,
             // A rule for a kind applies to every provider of that kind.
-            Needed::By(name) => self
+            CapabilityUse::By(name) => self
                 .providers
                 .iter()
                 .any(|provider| *name == provider.name || name == provider.kind.word()),
-            Needed::Setup => self.has_worktrees,
-            Needed::Check => self.checks.iter().any(|check| {
+            CapabilityUse::Setup => self.has_worktrees,
+            CapabilityUse::Check => self.checks.iter().any(|check| {
                 check.origin == CheckOrigin::Project && check.command == capability.text
             }),
         }
@@ -171,12 +171,12 @@ impl TeamPlan<'_> {
 
 impl ProjectDemands {
     /// Examines a project with the settings that were read from it.
-    pub fn look(layout: &Layout, config: &Config) -> Result<Self> {
-        Self::look_at(layout, config, &Presets::of_project(layout, config)?)
+    pub fn read(layout: &Layout, config: &Config) -> Result<Self> {
+        Self::read_with(layout, config, &Presets::of_project(layout, config)?)
     }
 
     /// Examines a project with the settings and presets that were read from it.
-    pub fn look_at(layout: &Layout, config: &Config, presets: &Presets) -> Result<Self> {
+    pub fn read_with(layout: &Layout, config: &Config, presets: &Presets) -> Result<Self> {
         Ok(Self {
             layout: layout.clone(),
             capabilities: capabilities::all(layout, config, presets)?,
@@ -207,7 +207,8 @@ impl ProjectDemands {
         self.accepted.as_ref().is_some_and(|accepted| {
             let is_same = !capability.is_found && accepted.digest == self.snapshot.digest;
             is_same
-                || capability.needed == Needed::Check && accepted.checks.contains(&capability.text)
+                || capability.needed == CapabilityUse::Check
+                    && accepted.checks.contains(&capability.text)
         })
     }
 
@@ -216,7 +217,7 @@ impl ProjectDemands {
         app.must_be_a_person("trusting a project")?;
         accepted::put(
             &self.layout,
-            &Accepted {
+            &TrustRecord {
                 digest: self.snapshot.digest.clone(),
                 at: SystemClock.now(),
                 files: self.snapshot.files.clone(),
@@ -230,7 +231,7 @@ impl ProjectDemands {
     fn checks(&self) -> BTreeSet<String> {
         let before = self.accepted.iter().flat_map(|accepted| &accepted.checks);
         let now = self.capabilities.iter();
-        let now = now.filter(|capability| capability.needed == Needed::Check);
+        let now = now.filter(|capability| capability.needed == CapabilityUse::Check);
         before
             .chain(now.map(|capability| &capability.text))
             .cloned()
@@ -245,7 +246,7 @@ impl ProjectDemands {
     fn words_about(&self, is_shown: impl Fn(&ProjectCapability) -> bool) -> String {
         let mut text = format!(
             "{} comes with settings that {}:\n",
-            line(&self.layout.project.display().to_string()),
+            plain_line(&self.layout.project.display().to_string()),
             match self.state() {
                 TrustState::Changed => "have changed since you accepted them",
                 TrustState::Accepted => "you accepted",
@@ -258,7 +259,10 @@ impl ProjectDemands {
             .filter(|capability| is_shown(capability))
         {
             let lines = plain(&capability.text).replace('\n', "\n      ");
-            let (setting, from) = (line(&capability.setting), line(&capability.from));
+            let (setting, from) = (
+                plain_line(&capability.setting),
+                plain_line(&capability.from),
+            );
             let _ = writeln!(text, "  {setting}: {lines}\n    ({from})");
         }
         text
@@ -285,9 +289,9 @@ pub fn require(
     layout: &Layout,
     config: &Config,
     plan: &PlannedStart<'_>,
-    unknown: Unknown,
+    unknown: UntrustedPolicy,
 ) -> Result {
-    let project = ProjectDemands::look(layout, config)?;
+    let project = ProjectDemands::read(layout, config)?;
     require_those(app, &project, |capability| plan.needs(capability), unknown)?;
     if plan.has_worktree {
         run::refuse_denied_links(layout, config)?;
@@ -299,13 +303,13 @@ fn require_those(
     app: &App,
     project: &ProjectDemands,
     is_needed: impl Fn(&ProjectCapability) -> bool,
-    unknown: Unknown,
+    unknown: UntrustedPolicy,
 ) -> Result {
-    if unknown == Unknown::Accept && !project.capabilities.is_empty() {
+    if unknown == UntrustedPolicy::Accept && !project.capabilities.is_empty() {
         return project.accept(app);
     }
     let refused = project.refuse_unaccepted(is_needed);
-    if refused.is_err() && unknown == Unknown::Ask && app.can_ask() && project.ask(app)? {
+    if refused.is_err() && unknown == UntrustedPolicy::Ask && app.can_ask() && project.ask(app)? {
         return Ok(());
     }
     refused
@@ -316,7 +320,7 @@ impl ProjectDemands {
     /// must match one of them.
     fn refuse_other_script(&self, plan: &PlannedStart<'_>) -> Result {
         let is_named = |capability: &ProjectCapability| {
-            matches!(capability.needed, Needed::By(_)) && plan.needs(capability)
+            matches!(capability.needed, CapabilityUse::By(_)) && plan.needs(capability)
         };
         if let Some(script) = plan.script
             && self.capabilities.iter().any(is_named)

@@ -10,7 +10,10 @@ use teamster_run::host::ProjectTrust;
 use teamster_types::denied;
 use teamster_workers::workplace::{NotTrusted, WorktreeSetup};
 
-use super::{Needed, PlannedStart, ProjectDemands, TeamPlan, Unknown, capabilities, require_those};
+use super::{
+    CapabilityUse, PlannedStart, ProjectDemands, TeamPlan, UntrustedPolicy, capabilities,
+    require_those,
+};
 use crate::app::App;
 use crate::config::Config;
 use crate::error::{AppError, Result};
@@ -37,7 +40,7 @@ impl ProjectTrust for CurrentTrust {
 
     fn workers(&self, spec: &RunSpec) -> std::result::Result<(), NotTrusted> {
         let config = current(&self.layout)?;
-        let project = ProjectDemands::look(&self.layout, &config)?;
+        let project = ProjectDemands::read(&self.layout, &config)?;
         let providers = providers(&self.layout, &config, spec)?;
         let plan = TeamPlan {
             providers: &providers,
@@ -56,7 +59,7 @@ impl ProjectTrust for CurrentTrust {
             script: driver.script(),
             has_worktree: false,
         };
-        let project = ProjectDemands::look(&self.layout, &config)?;
+        let project = ProjectDemands::read(&self.layout, &config)?;
         project.refuse_unaccepted(|capability| plan.needs(capability))?;
         project.refuse_other_script(&plan)?;
         Ok((provider, driver))
@@ -73,11 +76,11 @@ impl ProjectTrust for CurrentTrust {
             return Ok(());
         }
         let config = current(&self.layout)?;
-        let mut project = ProjectDemands::look(&self.layout, &config)?;
+        let mut project = ProjectDemands::read(&self.layout, &config)?;
         project.add_checks(std::slice::from_ref(check));
         let is_it = |text: &str| text == check.command;
         Ok(project.refuse_unaccepted(|capability| {
-            capability.needed == Needed::Check && is_it(&capability.text)
+            capability.needed == CapabilityUse::Check && is_it(&capability.text)
         })?)
     }
 }
@@ -91,8 +94,8 @@ pub fn accepted_prompts(
 ) -> Result<(Prompts, Option<PromptError>)> {
     let files = PromptFiles::load(layout)?;
     if files.project_files().next().is_some() {
-        let project = ProjectDemands::look(layout, config)?;
-        project.refuse_unaccepted(|capability| capability.needed == Needed::Prompt)?;
+        let project = ProjectDemands::read(layout, config)?;
+        project.refuse_unaccepted(|capability| capability.needed == CapabilityUse::Prompt)?;
         let mut read = files.project_files();
         if !read.all(|(name, bytes)| project.snapshot.has_prompt(name, bytes)) {
             return Err(AppError::refused(
@@ -119,8 +122,8 @@ pub fn accepted_prompts(
 )]
 pub fn worktree_setup(layout: &Layout) -> std::result::Result<WorktreeSetup, NotTrusted> {
     let config = current(layout)?;
-    let project = ProjectDemands::look(layout, &config)?;
-    project.refuse_unaccepted(|capability| capability.needed == Needed::Setup)?;
+    let project = ProjectDemands::read(layout, &config)?;
+    project.refuse_unaccepted(|capability| capability.needed == CapabilityUse::Setup)?;
     refuse_denied_links(layout, &config)?;
     Ok(WorktreeSetup::accepted(
         config.worktree_link.value,
@@ -138,9 +141,9 @@ pub fn require_for_run(
     config: &Config,
     presets: &Presets,
     spec: &RunSpec,
-    unknown: Unknown,
+    unknown: UntrustedPolicy,
 ) -> Result {
-    let mut project = ProjectDemands::look_at(layout, config, presets)?;
+    let mut project = ProjectDemands::read_with(layout, config, presets)?;
     // A resumed run may have checks whose file has changed since.
     project.add_checks(&spec.verify);
     let mut providers = providers(layout, config, spec)?;

@@ -30,7 +30,7 @@ pub struct Snapshot {
     prompts: BTreeMap<String, String>,
 }
 
-struct Taking<'a> {
+struct SnapshotBuilder<'a> {
     hash: Sha256,
     files: Vec<String>,
     scripts: BTreeSet<String>,
@@ -48,7 +48,7 @@ impl Snapshot {
         if let Some(settings) = &config.project_file {
             read.insert(format!("{PROJECT_SETTINGS}/config.toml"), settings);
         }
-        let mut taking = Taking {
+        let mut taking = SnapshotBuilder {
             hash: Sha256::new(),
             files: Vec::new(),
             scripts: BTreeSet::new(),
@@ -105,7 +105,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-impl Taking<'_> {
+impl SnapshotBuilder<'_> {
     fn folder(&mut self, folder: &Dir, path: &str, depth: usize) -> Result {
         let mut names: Vec<String> = folder.entries()?.into_iter().map(|e| e.name).collect();
         names.sort_unstable();

@@ -9,7 +9,7 @@ use teamster_agents::{ClaudeDriver, Provider, ProviderKind};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
 use teamster_store::Store;
-use teamster_types::process::Life;
+use teamster_types::process::ProcessState;
 use teamster_types::team::TeamOrigin;
 use teamster_workers::alerts::EndAlerts;
 use teamster_workers::bridge::{self as worker, AgentSetup, BridgeConfig, BridgeError};
@@ -21,16 +21,22 @@ use crate::app::App;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::trace_log;
-use crate::trust::{self, PlannedStart, Unknown};
+use crate::trust::{self, PlannedStart, UntrustedPolicy};
 
 /// A worker without a heartbeat for this long is considered stopped.
 const BEATS: Duration = Duration::from_secs(30);
 
 /// A function that receives progress messages of a worker.
-pub type Say = Box<dyn FnMut(&str) + Send>;
+pub type ProgressFn = Box<dyn FnMut(&str) + Send>;
 
 /// Runs the worker in this process until it is asked to stop. `say` receives progress messages.
-pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say: Say) -> Result {
+pub fn run_worker(
+    app: &App,
+    wanted: WorkerSpec,
+    launch: String,
+    restarts: u32,
+    mut say: ProgressFn,
+) -> Result {
     let project = project_of(app, &wanted.team)?;
     let settings = settings(app, &project)?;
     let config = &settings.config;
@@ -42,7 +48,13 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
         script: driver.script(),
         has_worktree: !wanted.in_place,
     };
-    trust::require(app, &settings.layout, config, &plan, Unknown::Refuse)?;
+    trust::require(
+        app,
+        &settings.layout,
+        config,
+        &plan,
+        UntrustedPolicy::Refuse,
+    )?;
     let store = app
         .choose_store()?
         .open_for_worker(app, config.store_settings())?;
@@ -56,13 +68,13 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
     };
     trace_log::begin(&project, &wanted.team, Some(&wanted.worker));
     let alerts = EndAlerts::below(&app.layout.claude);
-    clear_away(store.as_ref(), &wanted, &project, &alerts)?;
+    end_leftovers(store.as_ref(), &wanted, &project, &alerts)?;
     if store.team(&wanted.team)?.kind() == TeamOrigin::Claude {
         let member = member(&wanted.worker, &provider);
         store.enlist(&wanted.team, &member)?;
     }
     let workplace = place::plan(app, &wanted, &project)?;
-    let exported = exported(app, &wanted, &project, &provider)?;
+    let exported = agent_environment(app, &wanted, &project, &provider)?;
     let wanted = WorkerSpec {
         model: wanted.model.or(provider.model.clone()),
         ..wanted
@@ -118,7 +130,8 @@ fn refuse_elsewhere(store: &dyn Store, wanted: &WorkerSpec) -> Result<Option<Str
         return Ok(None);
     };
     let process = beat.process();
-    let is_gone = process.is_some_and(|process| store.life(&process) == Life::Gone);
+    let is_gone =
+        process.is_some_and(|process| store.process_state(&process) == ProcessState::Gone);
     if is_gone || store.now().since(beat.last_poll_at) >= BEATS {
         return Ok(beat.launch.clone());
     }
@@ -126,7 +139,7 @@ fn refuse_elsewhere(store: &dyn Store, wanted: &WorkerSpec) -> Result<Option<Str
 }
 
 /// Ends what an earlier process of this worker left behind. A surviving agent would change files under the next one.
-fn clear_away(
+fn end_leftovers(
     store: &dyn Store,
     wanted: &WorkerSpec,
     project: &Path,
@@ -150,7 +163,7 @@ fn clear_away(
 }
 
 /// Returns environment variables of the agent that its driver cannot know.
-fn exported(
+fn agent_environment(
     app: &App,
     wanted: &WorkerSpec,
     project: &Path,

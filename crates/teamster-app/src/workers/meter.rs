@@ -40,7 +40,7 @@ pub(super) fn may_begin(
     let Some(budget) = spec.map(|spec| spec.budget).filter(is_limited) else {
         return Box::new(|| true);
     };
-    let mut meter = Meter {
+    let mut meter = BudgetMeter {
         store: Arc::clone(store),
         team: team.clone(),
         budget,
@@ -55,7 +55,7 @@ fn is_limited(budget: &Budget) -> bool {
 }
 
 /// Follows the events of the journal that concern costs.
-struct Meter {
+struct BudgetMeter {
     store: Arc<dyn Store>,
     team: TeamName,
     budget: Budget,
@@ -63,7 +63,7 @@ struct Meter {
     seen: u64,
 }
 
-impl Meter {
+impl BudgetMeter {
     /// Returns whether the costs so far, the reservations of running attempts and that of the next task fit the budget.
     /// When this cannot be determined, no task is started.
     fn has_room(&mut self) -> bool {

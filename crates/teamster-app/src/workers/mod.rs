@@ -19,7 +19,7 @@ use teamster_fs::{Dir, team_store};
 use teamster_isolate::tmux::{Tmux, TmuxError};
 use teamster_journal::payload::StopLevel;
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::process::Life;
+use teamster_types::process::ProcessState;
 use teamster_types::team::{NewMember, TeamMember, TeamOrigin};
 use teamster_types::{TeamName, WorkerName};
 use teamster_view::workers::Workers;
@@ -33,7 +33,7 @@ use crate::config::Config;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::runs;
-pub use bridge::{Say, be};
+pub use bridge::{ProgressFn, run_worker};
 pub use machines::{JoinRequest, JoinedPlace, join_place};
 
 /// A worker, and its team's project.
@@ -333,7 +333,7 @@ pub fn stop(
 
 /// Returns the living members of a team that cannot be ended from here, with the evidence: those on other machines, and
 /// processes that teamster did not start.
-pub fn beyond_reach(app: &App, team: &TeamName) -> Result<Vec<String>> {
+pub fn unreachable_members(app: &App, team: &TeamName) -> Result<Vec<String>> {
     let project = project_of(app, team)?;
     let Some(dir) = Dir::open_root(&project)? else {
         return Ok(Vec::new());
@@ -347,7 +347,7 @@ pub fn beyond_reach(app: &App, team: &TeamName) -> Result<Vec<String>> {
     let beyond = living.filter(|alive| {
         let host = config.host().filter(|_| alive.is_host());
         if let Some(host) = host {
-            return machine.life(&host) != Life::Alive;
+            return machine.process_state(&host) != ProcessState::Alive;
         }
         let is_recorded = records
             .iter()
@@ -357,11 +357,13 @@ pub fn beyond_reach(app: &App, team: &TeamName) -> Result<Vec<String>> {
             .find(|beat| beat.worker_name.as_str() == alive.name);
         let is_launched = beat.is_some_and(|beat| beat.launch.is_some());
         let process = beat.and_then(Heartbeat::process);
-        match process.map_or(Life::Alive, |process| machine.life(&process)) {
+        match process.map_or(ProcessState::Alive, |process| {
+            machine.process_state(&process)
+        }) {
             // Only its heartbeat is left, which is removed with the team.
-            Life::Gone => false,
-            Life::Unknown => true,
-            Life::Alive => !(is_recorded || is_launched),
+            ProcessState::Gone => false,
+            ProcessState::Unknown => true,
+            ProcessState::Alive => !(is_recorded || is_launched),
         }
     });
     Ok(beyond.map(|alive| alive.to_string()).collect())

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use teamster_store::{Outgoing, Recipient};
+use teamster_store::{OutgoingMessage, Recipient};
 use teamster_types::WorkerName;
 use teamster_types::health::Verdict;
 use teamster_types::json::Object;
@@ -86,7 +86,7 @@ fn ask(
     let reason = "a person asked for it";
     let outgoing = if config.lead_process().is_some() {
         tell(&format!("the lead is asked to shut {worker} down"));
-        Outgoing {
+        OutgoingMessage {
             from: app.actor.name().to_owned(),
             to: Recipient::Lead,
             kind: "message".to_owned(),
@@ -102,7 +102,7 @@ fn ask(
         let mut extra = Object::new();
         let id = format!("shutdown-{}@{worker}", now.as_millis());
         extra.insert("requestId".into(), id.into());
-        Outgoing {
+        OutgoingMessage {
             from: "lead".to_owned(),
             to: Recipient::Worker(worker.to_string()),
             kind: "shutdown_request".to_owned(),
@@ -126,7 +126,7 @@ fn wait(
     while !left.is_empty() {
         let members = match app.read()?.team(&request.team) {
             Ok(config) => config.members(),
-            Err(error) if error.kind == teamster_store::Kind::NotFound => Vec::new(),
+            Err(error) if error.kind == teamster_store::StoreErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error.into()),
         };
         let is_over = start.elapsed() >= request.deadline;

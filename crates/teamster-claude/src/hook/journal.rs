@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use teamster_fs::Sync;
+use teamster_fs::Durability;
 use teamster_fs::proc::Machine;
 use teamster_journal::payload::HookReceived;
 use teamster_journal::{EventKind, NewEvent};
-use teamster_store::{FileStore, Read as _, Settings, Store as _, StoreError, SystemClock};
+use teamster_store::{
+    FileStore, FileStoreSettings, ReadStore as _, Store as _, StoreError, SystemClock,
+};
 use teamster_types::TeamName;
 use teamster_types::team::TeamOrigin;
 use teamster_types::text::shown_line;
@@ -27,7 +29,7 @@ impl HookCall<'_> {
         self.journal(team.as_deref(), None);
     }
 
-    pub(super) fn tell_full(&mut self, name: &str) {
+    pub(super) fn journal_full_roster(&mut self, name: &str) {
         let why = "the roster is full and all its members are active";
         self.note(format!("{name} is not shown: {why}"));
         let team = self.active_team();
@@ -75,7 +77,7 @@ impl HookCall<'_> {
             why: hidden.map(|(_, why)| why.to_owned()),
         };
         let event = NewEvent::new(actor, EventKind::HookReceived(received));
-        if let Err(error) = record_in_journal(self.context, &team, self.left(), event) {
+        if let Err(error) = record_in_journal(self.context, &team, self.time_left(), event) {
             self.note(format!("the journal was not written: {error}"));
         }
     }
@@ -89,10 +91,10 @@ fn record_in_journal(
     patience: Duration,
     event: NewEvent,
 ) -> Result<bool, StoreError> {
-    let settings = Settings {
-        sync: Sync::Fast,
+    let settings = FileStoreSettings {
+        sync: Durability::Fast,
         patience,
-        ..Settings::default()
+        ..FileStoreSettings::default()
     };
     let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
     if store.team(team)?.kind() != TeamOrigin::Teamster {

@@ -11,10 +11,9 @@
 //! - [`run`] chooses the handler of an event; `HookCall` holds one handler for each event and the steps they share;
 //! - [`HookPayload`] reads the fields of any version of the client, and `HookActor` is the agent it is about;
 //! - `tool_use` handles the two events of a tool;
-//! - `alert` records the end of a teammate, `journal` the call itself;
+//! - `journal` records the call itself;
 //! - `unfinished` informs a new session about an unfinished run of its project.
 
-mod alert;
 mod journal;
 mod payload;
 mod tool_use;
@@ -30,10 +29,10 @@ use teamster_types::Time;
 use teamster_types::end::EndRecord;
 use teamster_types::text::shown_line;
 
-use crate::native::{InboxNote, NativeRegistry, Pdca, TaskFolder, pdca};
+use crate::native::{InboxMessage, NativeRegistry, Pdca, TaskFolder, pdca};
 use crate::state::{
     AgentState, Applied, Begin, Effect, LONGEST_TASK, LONGEST_TEXT, Op, StateChange, StateError,
-    States, Status, TeammateRow,
+    StateFiles, Status, TeammateRow,
 };
 use payload::{ActorKind, HookActor};
 
@@ -100,7 +99,7 @@ pub enum FollowUp {
 /// `moved` are the teams that the sweep has moved to the trash: the note says how to restore them.
 pub fn add_unfinished_run(response: &mut HookResponse, context: &HookContext, moved: &[String]) {
     let mut texts = Vec::new();
-    match unfinished::run_of(context) {
+    match unfinished::notice(context) {
         Ok(run) => texts.extend(run),
         Err(error) => response.log.push(format!(
             "SessionStart: cannot tell whether a run is unfinished: {error}"
@@ -215,7 +214,7 @@ impl HookCall<'_> {
             },
             _ => Op::Start(self.row()),
         };
-        let mut ops = vec![self.ensure(), start];
+        let mut ops = vec![self.begin_op(), start];
         ops.extend(self.progress(None, None));
         let applied = self.change(ops);
         let name = applied.name.as_deref();
@@ -261,7 +260,7 @@ impl HookCall<'_> {
         let mut ops = Vec::new();
         // Hooks that were installed later have not seen its start.
         if self.actor().is_registered {
-            ops.extend([self.ensure(), Op::Join(self.row())]);
+            ops.extend([self.begin_op(), Op::Join(self.row())]);
         }
         ops.push(self.status(Status::Idle));
         ops.extend(self.progress(None, None));
@@ -309,7 +308,7 @@ impl HookCall<'_> {
         // Only the lead's Stop ends a session.
         if self.actor().has_row() {
             // A turn that ends normally is over, however the previous one ended.
-            let mut ops: Vec<Op> = self.acts().into_iter().collect();
+            let mut ops: Vec<Op> = self.activity_op().into_iter().collect();
             ops.push(self.status(Status::Idle));
             self.change(ops);
             return None;
@@ -351,12 +350,12 @@ impl HookCall<'_> {
 
     fn session_start(&mut self) -> Option<String> {
         if self.actor().kind == ActorKind::Pane {
-            let mut ops = vec![self.ensure(), Op::Join(self.row())];
+            let mut ops = vec![self.begin_op(), Op::Join(self.row())];
             ops.extend(self.progress(None, None));
             self.change(ops);
             return None;
         }
-        let dead = States::of(&self.context.layout).dead(&self.actor().session);
+        let dead = StateFiles::of(&self.context.layout).dead_sessions(&self.actor().session);
         let dead = dead.unwrap_or_default();
         self.change(vec![Op::EndDead { dead }]);
         let may_sweep = self.may_sweep();
@@ -388,7 +387,7 @@ impl HookCall<'_> {
     }
 
     /// Returns the operation that begins the session unless it is active.
-    fn ensure(&self) -> Op {
+    fn begin_op(&self) -> Op {
         let status = self.pdca();
         Op::Ensure(Begin {
             team: self.actor().team_name.clone(),
@@ -459,12 +458,12 @@ impl HookCall<'_> {
     }
 
     /// Returns the messages in the client's inboxes as operations.
-    fn inboxes(&self) -> Vec<Op> {
+    fn inbox_ops(&self) -> Vec<Op> {
         let notes = match (self.registry(), &self.actor().team) {
             (Some(registry), Some(team)) => registry.notes(team),
             _ => Vec::new(),
         };
-        let message = |note: InboxNote| Op::Message {
+        let message = |note: InboxMessage| Op::Message {
             from: note.from,
             to: note.to,
             content: note.content,
@@ -475,7 +474,7 @@ impl HookCall<'_> {
 
     /// Returns the messages from other programs that the client delivered from an inbox in a turn that is over, and
     /// that no hook has seen there.
-    fn taken(&self) -> Vec<Op> {
+    fn delivered_ops(&self) -> Vec<Op> {
         let path = match self.event {
             "SubagentStop" => self.payload.text("agent_transcript_path"),
             "PreToolUse" | "PostToolUse" => None,
@@ -495,8 +494,8 @@ impl HookCall<'_> {
         } else {
             actor.lead_name()
         };
-        let notes = registry.taken(team, to, &self.context.layout.claude, Path::new(path));
-        let heard = |note: InboxNote| Op::Heard {
+        let notes = registry.delivered(team, to, &self.context.layout.claude, Path::new(path));
+        let heard = |note: InboxMessage| Op::Heard {
             from: note.from,
             to: note.to,
             content: note.content,
@@ -516,7 +515,7 @@ impl HookCall<'_> {
 
     /// Returns the operations that every hook of a session makes: the current content of the client's files, and the
     /// calling process. A hook without other operations makes them only if they would change something.
-    fn follow(&self, ops: &mut Vec<Op>) {
+    fn add_common_ops(&self, ops: &mut Vec<Op>) {
         let begins = ops.iter().any(|op| matches!(op, Op::Ensure(_)));
         let ends = ops.iter().any(|op| matches!(op, Op::CleanUp));
         let at = usize::from(begins);
@@ -528,8 +527,8 @@ impl HookCall<'_> {
             let name = is_pane.then(|| self.actor().name.clone());
             ops.insert(at, Op::Process { name, process });
         }
-        let mut more = self.inboxes();
-        more.extend(self.taken());
+        let mut more = self.inbox_ops();
+        more.extend(self.delivered_ops());
         more.extend(self.phase());
         if !ops.iter().any(|op| matches!(op, Op::Progress(_))) {
             more.extend(self.progress(None, None));
@@ -538,8 +537,8 @@ impl HookCall<'_> {
             return;
         }
         if ops.is_empty() {
-            let is_news = |state: &AgentState| more.iter().any(|op| op.is_news_to(state));
-            let state = States::of(&self.context.layout).of_session(&self.actor().session);
+            let is_news = |state: &AgentState| more.iter().any(|op| op.would_change(state));
+            let state = StateFiles::of(&self.context.layout).of_session(&self.actor().session);
             if !state.ok().flatten().is_some_and(|state| is_news(&state)) {
                 return;
             }
@@ -559,9 +558,11 @@ impl HookCall<'_> {
         }
         let is_start = matches!(ops.as_slice(), [Op::EndDead { .. }]);
         if !is_start {
-            self.follow(&mut ops);
+            self.add_common_ops(&mut ops);
         }
-        if ops.is_empty() && States::of(&self.context.layout).has_gone(&self.actor().session) {
+        if ops.is_empty()
+            && StateFiles::of(&self.context.layout).has_unreported_gone(&self.actor().session)
+        {
             // Any change, even an empty one, shows them as failed.
             ops.push(Op::Touch);
         }
@@ -569,14 +570,14 @@ impl HookCall<'_> {
             return Applied::default();
         }
         let change = StateChange::new(self.actor().session.clone(), self.context.now, ops);
-        let left = self.left();
-        match States::of(&self.context.layout).apply_or_leave(change, left) {
+        let left = self.time_left();
+        match StateFiles::of(&self.context.layout).apply_or_leave(change, left) {
             Ok(Some(applied)) => {
                 let alarms = applied.gone.iter().filter_map(EndRecord::alarm);
                 self.said.stderr.extend(alarms);
                 for effect in applied.effects.iter().chain(&applied.late) {
                     match effect {
-                        Effect::Full(name) => self.tell_full(name),
+                        Effect::Full(name) => self.journal_full_roster(name),
                         Effect::Changed | Effect::Nothing | Effect::Phase(_) => {}
                         other => self.note(format!("{other:?}")),
                     }
@@ -610,7 +611,7 @@ impl HookCall<'_> {
     }
 
     /// Returns how long this hook may still wait.
-    fn left(&self) -> Duration {
+    fn time_left(&self) -> Duration {
         let most = if self.event == "SessionEnd" {
             LONGEST_AT_END
         } else {
@@ -628,7 +629,7 @@ impl HookCall<'_> {
         let Some(registry) = self.registry() else {
             return;
         };
-        let Some(ended) = alert::end_told_by(self.payload, self.actor(), registry) else {
+        let Some(ended) = payload::ended_teammate(self.payload, self.actor(), registry) else {
             return;
         };
         let session = self.payload.text("session_id").unwrap_or_default();
@@ -636,7 +637,7 @@ impl HookCall<'_> {
         let written =
             registry
                 .claude()
-                .append(layout::ZOMBIE_ALERTS, &line, teamster_fs::Sync::Fast);
+                .append(layout::ZOMBIE_ALERTS, &line, teamster_fs::Durability::Fast);
         self.said.stderr.extend(ended.alarm());
         if let Err(error) = written {
             self.said.stderr.push(format!(

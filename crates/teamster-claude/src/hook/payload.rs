@@ -1,4 +1,5 @@
-//! Parses the client's payload, and determines which agent it is about and which session's state it belongs to.
+//! Parses the client's payload, and determines which agent it is about, which session's state it belongs to, and
+//! which teammate has ended.
 //!
 //! Every field may be missing or have another type than before. The agent is identified by:
 //!
@@ -12,6 +13,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use teamster_types::end::EndRecord;
 use teamster_types::json::{self, Object};
 
 use super::HookContext;
@@ -145,9 +147,9 @@ impl HookActor {
         let session = payload.text("session_id").unwrap_or_default();
         let led = registry.and_then(|registry| registry.led_by(session));
         if let Some(team) = led {
-            let is_unnamed = event == "SubagentStop" && says_nobody(payload);
+            let is_unnamed = event == "SubagentStop" && names_no_agent(payload);
             let member = if is_unnamed {
-                only(&team)
+                only_teammate(&team)
             } else {
                 in_process(payload, &team)
             };
@@ -253,7 +255,7 @@ fn name_of(payload: &HookPayload) -> Option<&str> {
 
 /// Returns the name in the id of a teammate in the lead's process. Since 2.1.197 the id is `a{name}-{16 hex digits}`,
 /// and the type is the name.
-pub(super) fn name_in_id(payload: &HookPayload) -> Option<&str> {
+fn name_in_id(payload: &HookPayload) -> Option<&str> {
     let name = payload.text("agent_type")?;
     let rest = payload.text("agent_id")?.strip_prefix('a')?;
     let digits = rest.strip_prefix(name)?.strip_prefix('-')?;
@@ -274,14 +276,14 @@ fn bare_kind(payload: &HookPayload) -> ActorKind {
 }
 
 /// Returns whether a payload identifies nothing but its session.
-fn says_nobody(payload: &HookPayload) -> bool {
+fn names_no_agent(payload: &HookPayload) -> bool {
     ["agent_id", "agent_name", "teammate_name", "agent_type"]
         .iter()
         .all(|key| payload.text(key).is_none() && !payload.is_blank(key))
 }
 
 /// Returns the teammate of a team that has only one.
-fn only(team: &NativeTeam) -> Option<&NativeMember> {
+fn only_teammate(team: &NativeTeam) -> Option<&NativeMember> {
     let mut teammates = team.teammates();
     match (teammates.next(), teammates.next()) {
         (Some(only), None) => Some(only),
@@ -351,6 +353,50 @@ fn model_of(payload: &HookPayload, member: Option<&NativeMember>) -> Model {
     .flatten()
     .find_map(Model::of)
     .unwrap_or_default()
+}
+
+/// Returns the teammate whose end a payload reports; `None` when it reports none of a team's members.
+pub(super) fn ended_teammate(
+    payload: &HookPayload,
+    actor: &HookActor,
+    registry: &NativeRegistry,
+) -> Option<EndRecord> {
+    let exit_code = payload.exit_code().unwrap_or(0);
+    let of = |team: &NativeTeam, name: &str| EndRecord::new(&team.name, name, exit_code);
+    // By the time a teammate ends, its client may have removed it from the registry; then its pane, or an id that only
+    // teammates have, still identifies it.
+    if let Some(team) = &actor.team {
+        let is_it = match actor.kind {
+            ActorKind::Pane => true,
+            ActorKind::Teammate => {
+                team.teammate(&actor.name).is_some() || name_in_id(payload).is_some()
+            }
+            ActorKind::Lead | ActorKind::Subagent => false,
+        };
+        if is_it {
+            return Some(of(team, &actor.name));
+        }
+    }
+    if let Some(id) = payload.text("agent_id")
+        && let Some((team, member)) = registry.with_agent(id)
+    {
+        return Some(of(&team, &member.name));
+    }
+    // An agent that has a name or type and is not a teammate is a plain subagent.
+    let led = actor.team.as_ref()?;
+    let is_led = payload.text("session_id") == Some(led.lead_session.as_str());
+    let says_who = ["agent_name", "teammate_name", "agent_type"]
+        .iter()
+        .any(|key| payload.text(key).is_some());
+    if !is_led || says_who {
+        return None;
+    }
+    let mut teammates = led.teammates();
+    match (teammates.next(), teammates.next()) {
+        (None, _) => None,
+        (Some(only), None) => Some(of(led, &only.name)),
+        (Some(_), Some(_)) => Some(of(led, "unknown")),
+    }
 }
 
 #[cfg(test)]

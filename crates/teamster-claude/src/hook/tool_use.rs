@@ -5,7 +5,7 @@ use teamster_types::text::shown_line;
 
 use super::HookCall;
 use super::payload::ActorKind;
-use crate::native::structured;
+use crate::native::structured_text;
 use crate::state::{AnnouncedAgent, LONGEST_TEXT, Model, Op, TeammateRow};
 
 impl HookCall<'_> {
@@ -13,42 +13,42 @@ impl HookCall<'_> {
         let is_done = self.event == "PostToolUse";
         let mut ops = Vec::new();
         match self.payload.text("tool_name").unwrap_or_default() {
-            "Agent" | "Task" if is_done => ops.extend(self.spawned()),
-            "Agent" | "Task" => ops.extend(self.announces()),
+            "Agent" | "Task" if is_done => ops.extend(self.spawn_ops()),
+            "Agent" | "Task" => ops.extend(self.announcement_op()),
             "SendMessage" if is_done => {
-                ops.extend(self.acts());
-                ops.extend(self.says());
+                ops.extend(self.activity_op());
+                ops.extend(self.message_op());
             }
             "TaskCreate" | "TaskUpdate" if is_done => {
-                ops.extend(self.takes_a_task().or_else(|| self.acts()));
+                ops.extend(self.started_task_op().or_else(|| self.activity_op()));
                 ops.extend(self.progress(None, None));
             }
-            _ => ops.extend(self.acts()),
+            _ => ops.extend(self.activity_op()),
         }
         self.change(ops);
         None
     }
 
     /// Marks an agent that uses a tool as working, with the task that it has started.
-    pub(super) fn acts(&self) -> Option<Op> {
+    pub(super) fn activity_op(&self) -> Option<Op> {
         let (task, task_id) = self.held_task();
         self.actor().has_row().then(|| Op::Act {
             name: self.actor().name.clone(),
             task,
             task_id,
-            wakes: self.wakes(),
+            wakes: self.starts_turn(),
         })
     }
 
     /// Returns whether this action starts a new turn if the last one is over. An agent in a pane does not report the
     /// start of a turn; all others do.
-    fn wakes(&self) -> bool {
+    fn starts_turn(&self) -> bool {
         self.actor().kind == ActorKind::Pane
     }
 
     /// Announces the agent that a tool call requests. Its row is created when it starts, with the name that the client
     /// gives it.
-    fn announces(&self) -> Option<Op> {
+    fn announcement_op(&self) -> Option<Op> {
         let input = |key: &str| self.payload.inner("tool_input", key);
         Some(Op::Announce(AnnouncedAgent {
             tool_use: self.payload.text("tool_use_id")?.to_owned(),
@@ -63,7 +63,7 @@ impl HookCall<'_> {
     }
 
     /// Handles the response to a tool call that requested an agent: a teammate, or an agent that only has an id.
-    fn spawned(&self) -> Vec<Op> {
+    fn spawn_ops(&self) -> Vec<Op> {
         let input = |key: &str| self.payload.inner("tool_input", key);
         let response = |key: &str| self.payload.inner("tool_response", key);
         let tool_use = self.payload.text("tool_use_id").unwrap_or_default();
@@ -90,7 +90,7 @@ impl HookCall<'_> {
                 model: None,
                 task: None,
             };
-            let mut ops = vec![self.ensure(), Op::Join(row), over];
+            let mut ops = vec![self.begin_op(), Op::Join(row), over];
             ops.extend(self.progress(None, None));
             return ops;
         }
@@ -107,7 +107,7 @@ impl HookCall<'_> {
     }
 
     /// Shows a message, if it was delivered.
-    fn says(&self) -> Option<Op> {
+    fn message_op(&self) -> Option<Op> {
         let success = self.payload.value("tool_response", "success");
         if success == Some(&Value::Bool(false)) {
             return None;
@@ -119,7 +119,7 @@ impl HookCall<'_> {
         };
         let content = match self.payload.value("tool_input", "message") {
             Some(Value::String(text)) => Some(text.clone()),
-            Some(message @ Value::Object(_)) => structured(message),
+            Some(message @ Value::Object(_)) => structured_text(message),
             _ => input("content").or(routing("content")).map(str::to_owned),
         }?;
         let actor = self.actor();
@@ -140,7 +140,7 @@ impl HookCall<'_> {
     }
 
     /// Records the task that a teammate reports as started.
-    fn takes_a_task(&self) -> Option<Op> {
+    fn started_task_op(&self) -> Option<Op> {
         let begins = self.payload.inner("tool_input", "status") == Some("in_progress");
         if !begins || !self.actor().has_row() {
             return None;
@@ -151,7 +151,7 @@ impl HookCall<'_> {
             name: self.actor().name.clone(),
             task: subject.map(str::to_owned),
             task_id: Some(shown_line(&id, LONGEST_TEXT)),
-            wakes: self.wakes(),
+            wakes: self.starts_turn(),
         })
     }
 }

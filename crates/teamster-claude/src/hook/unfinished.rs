@@ -10,7 +10,7 @@ use teamster_types::text::shown_line;
 
 /// Returns the stage of the run, and the command to use; `None` when there is no run, or it is over. It reads one file
 /// and checks whether a lock is held.
-pub(super) fn run_of(context: &HookContext) -> Result<Option<String>, FsError> {
+pub(super) fn notice(context: &HookContext) -> Result<Option<String>, FsError> {
     let Some(project) = Dir::open_root(&context.layout.project)? else {
         return Ok(None);
     };

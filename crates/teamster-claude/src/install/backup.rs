@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use teamster_fs::layout::{backup_file, is_backup_of, temp_owner};
-use teamster_fs::{Dir, Sync};
+use teamster_fs::{Dir, Durability};
 use teamster_store::StoreError;
 use teamster_types::Time;
 
@@ -52,7 +52,7 @@ pub(super) fn keep(
         number += 1;
         backup = format!("{first}-{number}");
     }
-    dir.replace(&backup, bytes, Sync::Durable)?;
+    dir.replace(&backup, bytes, Durability::Durable)?;
     Ok(Some(dir.join(&backup)))
 }
 
@@ -105,7 +105,7 @@ pub(super) fn original<'a>(backups: &'a [Backup], text: &str) -> Option<&'a str>
         .collect();
     let proves = |backup: &&Backup| {
         let is_clean = merge::installed(&backup.text).is_ok_and(|ours| ours.is_none());
-        is_clean && merge::put_in(&backup.text, &program, &events).is_ok_and(|with| with == text)
+        is_clean && merge::add_hooks(&backup.text, &program, &events).is_ok_and(|with| with == text)
     };
     backups
         .iter()
@@ -133,7 +133,7 @@ impl Backup {
         if left.is_some_and(|left| self.is(left)) {
             return true;
         }
-        match merge::take_out(&self.text) {
+        match merge::remove_hooks(&self.text) {
             Ok((without, events)) if !events.is_empty() => {
                 without.as_deref() == left || original_is(without.as_deref(), left)
             }

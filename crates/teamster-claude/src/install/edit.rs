@@ -25,7 +25,7 @@ pub(super) struct NewItem<'a> {
 /// `parent` contains `node`, and decides for an empty one whether it is expanded to several lines.
 pub(super) fn append(
     text: &str,
-    style: &Style,
+    style: &TextStyle,
     node: &JsonNode,
     parent: Option<&JsonNode>,
     item: NewItem<'_>,
@@ -33,7 +33,7 @@ pub(super) fn append(
     let mut new = String::new();
     let items = node.items();
     let Some(last) = items.last() else {
-        let opens = parent.is_none_or(|parent| layout(text, parent) != Arrangement::Inline);
+        let opens = parent.is_none_or(|parent| layout(text, parent) != ItemLayout::Inline);
         if opens {
             let outer = line_indent(text, node.span.start);
             let indent = format!("{outer}{}", style.unit);
@@ -48,17 +48,17 @@ pub(super) fn append(
         return put(text, node.span.start + 1..node.span.end - 1, &new);
     };
     match layout(text, node) {
-        Arrangement::Lines(indent) => {
+        ItemLayout::Lines(indent) => {
             new.push(',');
             new.push_str(style.newline);
             new.push_str(&indent);
             write(style, item, Some(&indent), &mut new);
         }
-        Arrangement::Hugging(indent) => {
+        ItemLayout::Hugging(indent) => {
             new.push_str(", ");
             write(style, item, Some(&indent), &mut new);
         }
-        Arrangement::Inline => {
+        ItemLayout::Inline => {
             match items.len().checked_sub(2).map(|before| items[before].end) {
                 Some(before) => new.push_str(&text[before..last.start]),
                 None => new.push_str(style.comma()),
@@ -69,7 +69,7 @@ pub(super) fn append(
     put(text, last.end..last.end, &new)
 }
 
-fn write(style: &Style, item: NewItem<'_>, indent: Option<&str>, text: &mut String) {
+fn write(style: &TextStyle, item: NewItem<'_>, indent: Option<&str>, text: &mut String) {
     style.key(item.key, text);
     match indent {
         Some(indent) => style.over_lines(item.value, indent, text),
@@ -99,7 +99,7 @@ pub(super) fn put(text: &str, range: Range<usize>, new: &str) -> String {
 
 /// The style of a text: line endings, indentation, and the separator between key and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Style {
+pub(super) struct TextStyle {
     pub(super) newline: &'static str,
     pub(super) unit: String,
     pub(super) colon: String,
@@ -107,7 +107,7 @@ pub(super) struct Style {
 
 /// How the items of one object or array are arranged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Arrangement {
+pub(super) enum ItemLayout {
     /// Each on its own line, with this indentation.
     Lines(String),
     /// The first directly after the bracket, and each over several lines, as in `[{ … }, { … }]`.
@@ -116,7 +116,7 @@ pub(super) enum Arrangement {
     Inline,
 }
 
-impl Style {
+impl TextStyle {
     /// Detects the style of the whole text from its first member.
     pub(super) fn of(text: &str, root: &JsonNode) -> Self {
         let newline = match text.find('\n') {
@@ -128,12 +128,12 @@ impl Style {
             .map(|member| &text[member.key_span.end..member.value.span.start])
             .filter(|colon| !colon.contains('\n'));
         let unit = match layout(text, root) {
-            Arrangement::Lines(indent) => {
+            ItemLayout::Lines(indent) => {
                 let outer = line_indent(text, root.span.start);
                 let unit = indent.strip_prefix(outer.as_str()).unwrap_or(&indent);
                 Some(unit.to_owned()).filter(|unit| !unit.is_empty())
             }
-            Arrangement::Hugging(_) | Arrangement::Inline => None,
+            ItemLayout::Hugging(_) | ItemLayout::Inline => None,
         };
         Self {
             newline,
@@ -214,7 +214,7 @@ fn brackets(value: &Value) -> (char, char) {
 }
 
 /// Returns how the items of an object or array are arranged. An empty one counts as being on one line.
-pub(super) fn layout(text: &str, node: &JsonNode) -> Arrangement {
+pub(super) fn layout(text: &str, node: &JsonNode) -> ItemLayout {
     let items = node.items();
     let mut gap_start = node.span.start + 1;
     let mut lines = None;
@@ -228,11 +228,11 @@ pub(super) fn layout(text: &str, node: &JsonNode) -> Arrangement {
         gap_start = item.end;
     }
     match (lines, items.last()) {
-        (Some(indent), _) => Arrangement::Lines(indent),
+        (Some(indent), _) => ItemLayout::Lines(indent),
         (None, Some(last)) if text[node.span.clone()].contains('\n') => {
-            Arrangement::Hugging(line_indent(text, last.start))
+            ItemLayout::Hugging(line_indent(text, last.start))
         }
-        _ => Arrangement::Inline,
+        _ => ItemLayout::Inline,
     }
 }
 

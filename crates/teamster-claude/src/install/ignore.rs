@@ -19,7 +19,7 @@ pub(super) enum FileEdit {
 
 /// Returns the text with the missing ones of `lines` appended, in its own line-ending style; a last line without a
 /// newline stays without one. `None` means a missing file.
-pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> FileEdit {
+pub(super) fn add_lines(text: Option<&str>, lines: &[&str]) -> FileEdit {
     let old = text.unwrap_or_default();
     if old.lines().any(|line| line.trim_end() == HEADING) {
         return FileEdit::Nothing;
@@ -49,7 +49,7 @@ pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> FileEdit {
 }
 
 /// Returns the text without the heading and those of `lines` directly below it.
-pub(super) fn take_out(text: Option<&str>, lines: &[&str]) -> FileEdit {
+pub(super) fn remove_lines(text: Option<&str>, lines: &[&str]) -> FileEdit {
     let text = text.unwrap_or_default();
     let all: Vec<&str> = text.split_inclusive('\n').collect();
     let Some(start) = all.iter().position(|line| line.trim_end() == HEADING) else {
@@ -112,10 +112,10 @@ mod tests {
             Some(".omc\n!/.party/\n"),
             Some("\n\n# x\n\n"),
         ] {
-            let new = written(put_in(text, &FOLDERS));
-            let again = put_in(Some(&new), &FOLDERS);
+            let new = written(add_lines(text, &FOLDERS));
+            let again = add_lines(Some(&new), &FOLDERS);
             assert_eq!(again, FileEdit::Nothing, "{text:?}: once");
-            let back = match take_out(Some(&new), &FOLDERS) {
+            let back = match remove_lines(Some(&new), &FOLDERS) {
                 FileEdit::Remove => None,
                 change => Some(written(change)),
             };
@@ -130,13 +130,13 @@ mod tests {
             ".bkit\n/.omc/\n**/.party/**",
             ".bkit/*\n!.omc/\n.party",
         ] {
-            assert_eq!(put_in(Some(has_all), &FOLDERS), FileEdit::Nothing);
-            assert_eq!(take_out(Some(has_all), &FOLDERS), FileEdit::Nothing);
+            assert_eq!(add_lines(Some(has_all), &FOLDERS), FileEdit::Nothing);
+            assert_eq!(remove_lines(Some(has_all), &FOLDERS), FileEdit::Nothing);
         }
         let edited = format!("a\n{HEADING}\n.bkit/\n.omc/\nmine\n.party/\n");
-        let left = written(take_out(Some(&edited), &FOLDERS));
+        let left = written(remove_lines(Some(&edited), &FOLDERS));
         assert_eq!(left, "a\nmine\n.party/\n");
-        let new = written(put_in(Some("a\r\n.omc"), &FOLDERS));
+        let new = written(add_lines(Some("a\r\n.omc"), &FOLDERS));
         assert_eq!(new, format!("a\r\n.omc\r\n{HEADING}\r\n.bkit/\r\n.party/"));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::edit::{NewItem, Style, append, put, remove};
+use super::edit::{NewItem, TextStyle, append, put, remove};
 use super::hooks::{self, TOOL_EVENTS};
 use super::json::{JsonFault, JsonNode, JsonShape, scan};
 
@@ -10,7 +10,7 @@ const HOOKS: &str = "hooks";
 
 /// Why settings are not edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(super) enum SettingsFault {
     /// They are not JSON.
     NotJson(JsonFault),
     /// A value is not of the type that the client expects.
@@ -41,16 +41,20 @@ pub(super) fn is_blank(text: &str) -> bool {
 
 /// Returns the text with teamster's hooks for `events`, each after existing entries. An existing entry of teamster's
 /// only gets the right program; if tool events are not in `events`, their entries are removed.
-pub(super) fn put_in(text: &str, program: &str, events: &[&str]) -> Result<String, Unfit> {
+pub(super) fn add_hooks(
+    text: &str,
+    program: &str,
+    events: &[&str],
+) -> Result<String, SettingsFault> {
     let mut text = if is_blank(text) { EMPTY } else { text }.to_owned();
     check(&text)?;
     for event in TOOL_EVENTS {
         let keep = usize::from(events.contains(&event));
-        text = take_out_of(text, |entry| entry.event == event, keep)?.0;
+        text = remove_entries(text, |entry| entry.event == event, keep)?.0;
     }
     for event in events {
         text = put_event(
-            &take_out_of(text, |entry| entry.event == *event, 1)?.0,
+            &remove_entries(text, |entry| entry.event == *event, 1)?.0,
             program,
             event,
         )?;
@@ -59,7 +63,7 @@ pub(super) fn put_in(text: &str, program: &str, events: &[&str]) -> Result<Strin
 }
 
 /// Returns the text without teamster's entries, and their events. `None` when nothing else is left.
-pub(super) fn take_out(text: &str) -> Result<(Option<String>, Vec<String>), Unfit> {
+pub(super) fn remove_hooks(text: &str) -> Result<(Option<String>, Vec<String>), SettingsFault> {
     if is_blank(text) {
         return Ok((Some(text.to_owned()), Vec::new()));
     }
@@ -69,12 +73,12 @@ pub(super) fn take_out(text: &str) -> Result<(Option<String>, Vec<String>), Unfi
             events.push(entry.event);
         }
     }
-    let (left, emptied) = take_out_of(text.to_owned(), |_| true, 0)?;
+    let (left, emptied) = remove_entries(text.to_owned(), |_| true, 0)?;
     Ok(((!emptied).then_some(left), events))
 }
 
 /// Returns the program and the events of teamster's entries.
-pub(super) fn installed(text: &str) -> Result<Option<(String, Vec<String>)>, Unfit> {
+pub(super) fn installed(text: &str) -> Result<Option<(String, Vec<String>)>, SettingsFault> {
     if is_blank(text) {
         return Ok(None);
     }
@@ -92,7 +96,7 @@ pub(super) fn are_hooks_off(text: &str) -> bool {
 
 /// Returns the text for a user to paste where the settings are not edited: the whole member, one line for each event.
 pub(super) fn snippet(program: &str, events: &[&str]) -> String {
-    let style = Style {
+    let style = TextStyle {
         newline: "\n",
         unit: "  ".to_owned(),
         colon: ": ".to_owned(),
@@ -109,15 +113,15 @@ pub(super) fn snippet(program: &str, events: &[&str]) -> String {
     format!("  \"hooks\": {{\n{}\n  }}", lines.join(",\n"))
 }
 
-fn scan_settings(text: &str) -> Result<JsonNode, Unfit> {
-    scan(text).map_err(Unfit::NotJson)
+fn scan_settings(text: &str) -> Result<JsonNode, SettingsFault> {
+    scan(text).map_err(SettingsFault::NotJson)
 }
 
 /// Fails if teamster's hooks cannot be added to these settings.
-fn check(text: &str) -> Result<(), Unfit> {
+fn check(text: &str) -> Result<(), SettingsFault> {
     let root = scan_settings(text)?;
     let wrong = |place: String, node: &JsonNode, should: &'static str| {
-        Err(Unfit::Wrong {
+        Err(SettingsFault::Wrong {
             place,
             is: node.kind(text),
             should,
@@ -142,7 +146,7 @@ fn check(text: &str) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
+fn put_event(text: &str, program: &str, event: &str) -> Result<String, SettingsFault> {
     let root = scan_settings(text)?;
     let command = hooks::command(program, event);
     if let Some(entry) = entries(&root).into_iter().find(|one| one.event == event) {
@@ -155,7 +159,7 @@ fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
             None => text.to_owned(),
         });
     }
-    let style = Style::of(text, &root);
+    let style = TextStyle::of(text, &root);
     let group = hooks::group(event, &command);
     let groups = json!([group]);
     let hooks_key = HOOKS.to_owned();
@@ -189,11 +193,11 @@ fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
 }
 
 /// Removes teamster's entries that match `is_meant`, except the first `keep`, and returns whether nothing else is left.
-fn take_out_of(
+fn remove_entries(
     mut text: String,
     is_meant: impl Fn(&HookEntry) -> bool,
     keep: usize,
-) -> Result<(String, bool), Unfit> {
+) -> Result<(String, bool), SettingsFault> {
     loop {
         let root = scan_settings(&text)?;
         let Some(entry) = entries(&root).into_iter().filter(&is_meant).nth(keep) else {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use teamster_fs::layout::{BACKUPS_IGNORED, GITIGNORE, Layout, git_exclude};
-use teamster_fs::{Owner, UserFile};
+use teamster_fs::{FileOwner, UserFile};
 use teamster_store::StoreError;
 
 use super::ignore::FileEdit;
@@ -17,20 +17,16 @@ pub(super) fn ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut Insta
     if git_exclude(&layout.project).is_some() {
         let path = layout.project.join(GITIGNORE);
         edit(&path, dry_run, outcome, |text| {
-            ignore::put_in(text, &FOLDERS)
+            ignore::add_lines(text, &FOLDERS)
         });
     }
 }
 
 /// Removes the folders of teamster's state from `.gitignore`.
-pub(super) fn no_longer_ignore_folders(
-    layout: &Layout,
-    dry_run: bool,
-    outcome: &mut InstallOutcome,
-) {
+pub(super) fn unignore_folders(layout: &Layout, dry_run: bool, outcome: &mut InstallOutcome) {
     let path = layout.project.join(GITIGNORE);
     edit(&path, dry_run, outcome, |text| {
-        ignore::take_out(text, &FOLDERS)
+        ignore::remove_lines(text, &FOLDERS)
     });
 }
 
@@ -38,20 +34,16 @@ pub(super) fn no_longer_ignore_folders(
 pub(super) fn exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut InstallOutcome) {
     if let Some(path) = git_exclude(&layout.project) {
         edit(&path, dry_run, outcome, |text| {
-            ignore::put_in(text, &[BACKUPS_IGNORED])
+            ignore::add_lines(text, &[BACKUPS_IGNORED])
         });
     }
 }
 
 /// Removes that rule when there is no backup left.
-pub(super) fn no_longer_exclude_backups(
-    layout: &Layout,
-    dry_run: bool,
-    outcome: &mut InstallOutcome,
-) {
+pub(super) fn unexclude_backups(layout: &Layout, dry_run: bool, outcome: &mut InstallOutcome) {
     if let Some(path) = git_exclude(&layout.project) {
         edit(&path, dry_run, outcome, |text| {
-            ignore::take_out(text, &[BACKUPS_IGNORED])
+            ignore::remove_lines(text, &[BACKUPS_IGNORED])
         });
     }
 }
@@ -110,7 +102,7 @@ fn try_edit(
         }
         file.sweep()?;
         let was = was.as_ref().map(|(_, was)| was);
-        if was.is_some_and(|was| was.is_read_only() || was.owner != Owner::Me) {
+        if was.is_some_and(|was| was.is_read_only() || was.owner != FileOwner::Me) {
             return Err(StoreError::refused(
                 "it is read-only or belongs to another user",
             ));

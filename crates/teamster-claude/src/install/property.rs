@@ -14,15 +14,15 @@ const THERE: &str = "/usr/bin/teamster";
 
 /// A JSON document before it is written as text. Keys may repeat.
 #[derive(Clone, Debug)]
-enum Doc {
+enum JsonDoc {
     Plain(String),
-    Array(Vec<Doc>),
-    Object(Vec<(String, Doc)>),
+    Array(Vec<JsonDoc>),
+    Object(Vec<(String, JsonDoc)>),
 }
 
 /// A style of writing a document.
 #[derive(Clone, Debug)]
-enum Hand {
+enum WritingStyle {
     Lines {
         unit: &'static str,
         newline: &'static str,
@@ -38,14 +38,14 @@ enum Hand {
 }
 
 struct Writer<'a> {
-    hand: &'a Hand,
+    hand: &'a WritingStyle,
     gaps: usize,
     text: String,
 }
 
 impl Writer<'_> {
     fn gap(&mut self) {
-        if let Hand::Chaos(gaps) = self.hand {
+        if let WritingStyle::Chaos(gaps) = self.hand {
             self.text.push_str(gaps[self.gaps % gaps.len()]);
             self.gaps += 1;
         }
@@ -53,21 +53,21 @@ impl Writer<'_> {
 
     fn begin(&mut self, depth: usize, is_first: bool) {
         match self.hand {
-            Hand::Lines { unit, newline } => {
+            WritingStyle::Lines { unit, newline } => {
                 self.text.push_str(if is_first { "" } else { "," });
                 self.text.push_str(newline);
                 self.text.push_str(&unit.repeat(depth));
             }
-            Hand::CommaFirst => {
+            WritingStyle::CommaFirst => {
                 self.text.push('\n');
                 self.text.push_str(&"  ".repeat(depth));
                 self.text.push_str(if is_first { "" } else { ", " });
             }
-            Hand::Hugging => self.text.push_str(if is_first { "" } else { ", " }),
-            Hand::OneLine { comma, pad, .. } => {
+            WritingStyle::Hugging => self.text.push_str(if is_first { "" } else { ", " }),
+            WritingStyle::OneLine { comma, pad, .. } => {
                 self.text.push_str(if is_first { pad } else { comma });
             }
-            Hand::Chaos(_) => {
+            WritingStyle::Chaos(_) => {
                 self.text.push_str(if is_first { "" } else { "," });
                 self.gap();
             }
@@ -76,30 +76,30 @@ impl Writer<'_> {
 
     fn end(&mut self, depth: usize) {
         match self.hand {
-            Hand::Lines { unit, newline } => {
+            WritingStyle::Lines { unit, newline } => {
                 self.text.push_str(newline);
                 self.text.push_str(&unit.repeat(depth));
             }
-            Hand::CommaFirst => {
+            WritingStyle::CommaFirst => {
                 self.text.push('\n');
                 self.text.push_str(&"  ".repeat(depth));
             }
-            Hand::OneLine { pad, .. } => self.text.push_str(pad),
-            Hand::Hugging => {}
-            Hand::Chaos(_) => self.gap(),
+            WritingStyle::OneLine { pad, .. } => self.text.push_str(pad),
+            WritingStyle::Hugging => {}
+            WritingStyle::Chaos(_) => self.gap(),
         }
     }
 
-    fn write(&mut self, doc: &Doc, depth: usize) {
-        let items: Vec<(Option<&String>, &Doc)> = match doc {
-            Doc::Plain(text) => {
+    fn write(&mut self, doc: &JsonDoc, depth: usize) {
+        let items: Vec<(Option<&String>, &JsonDoc)> = match doc {
+            JsonDoc::Plain(text) => {
                 self.text.push_str(text);
                 return;
             }
-            Doc::Array(elements) => elements.iter().map(|one| (None, one)).collect(),
-            Doc::Object(members) => members.iter().map(|(key, one)| (Some(key), one)).collect(),
+            JsonDoc::Array(elements) => elements.iter().map(|one| (None, one)).collect(),
+            JsonDoc::Object(members) => members.iter().map(|(key, one)| (Some(key), one)).collect(),
         };
-        let is_object = matches!(doc, Doc::Object(_));
+        let is_object = matches!(doc, JsonDoc::Object(_));
         self.text.push(if is_object { '{' } else { '[' });
         let is_empty = items.is_empty();
         for (at, (key, value)) in items.into_iter().enumerate() {
@@ -108,10 +108,10 @@ impl Writer<'_> {
                 self.text.push_str(&Value::from(key.as_str()).to_string());
                 self.gap();
                 self.text.push_str(match self.hand {
-                    Hand::OneLine { colon, .. } => colon,
-                    Hand::Chaos(_) => ":",
+                    WritingStyle::OneLine { colon, .. } => colon,
+                    WritingStyle::Chaos(_) => ":",
                     // In this style an object breaks after its key, so that the text has lines and no indentation.
-                    Hand::Hugging => ":\n  ",
+                    WritingStyle::Hugging => ":\n  ",
                     _ => ": ",
                 });
                 self.gap();
@@ -128,7 +128,7 @@ impl Writer<'_> {
     }
 }
 
-fn plain() -> impl Strategy<Value = Doc> {
+fn plain() -> impl Strategy<Value = JsonDoc> {
     prop_oneof![
         Just("null".to_owned()),
         Just("true".to_owned()),
@@ -137,24 +137,24 @@ fn plain() -> impl Strategy<Value = Doc> {
         Just(r#""a\u0062\n\"\\\/ \ud83d\ude00""#.to_owned()),
         ".{0,8}".prop_map(|text| Value::from(text).to_string()),
     ]
-    .prop_map(Doc::Plain)
+    .prop_map(JsonDoc::Plain)
 }
 
-fn anything() -> impl Strategy<Value = Doc> {
+fn anything() -> impl Strategy<Value = JsonDoc> {
     plain().prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
-            vec(inner.clone(), 0..3).prop_map(Doc::Array),
-            vec(("[a-c{}\"\\\\,:]{0,2}", inner), 0..3).prop_map(Doc::Object),
+            vec(inner.clone(), 0..3).prop_map(JsonDoc::Array),
+            vec(("[a-c{}\"\\\\,:]{0,2}", inner), 0..3).prop_map(JsonDoc::Object),
         ]
     })
 }
 
-fn text(text: &str) -> Doc {
-    Doc::Plain(Value::from(text).to_string())
+fn text(text: &str) -> JsonDoc {
+    JsonDoc::Plain(Value::from(text).to_string())
 }
 
 /// A hook group of another tool, or one that no client would accept.
-fn group() -> impl Strategy<Value = Doc> {
+fn group() -> impl Strategy<Value = JsonDoc> {
     let command = prop_oneof![
         Just("notify-send done"),
         Just("teamster hook"),
@@ -162,58 +162,64 @@ fn group() -> impl Strategy<Value = Doc> {
         Just("TEAMSTER_DEBUG=1 teamster hook Stop"),
     ];
     let hook = command.prop_map(|command| {
-        Doc::Object(vec![
+        JsonDoc::Object(vec![
             ("type".to_owned(), text("command")),
             ("command".to_owned(), text(command)),
         ])
     });
     let group = (vec(hook, 0..3), any::<bool>()).prop_map(|(hooks, matched)| {
-        let mut members = vec![("hooks".to_owned(), Doc::Array(hooks))];
+        let mut members = vec![("hooks".to_owned(), JsonDoc::Array(hooks))];
         if matched {
             members.insert(0, ("matcher".to_owned(), text("Bash")));
         }
-        Doc::Object(members)
+        JsonDoc::Object(members)
     });
     prop_oneof![4 => group, 1 => anything()]
 }
 
-fn settings() -> impl Strategy<Value = Doc> {
+fn settings() -> impl Strategy<Value = JsonDoc> {
     let event = prop_oneof![
         proptest::sample::select(hooks::events(false)).prop_map(str::to_owned),
         Just("UserPromptSubmit".to_owned()),
     ];
-    let events = vec((event, vec(group(), 0..3).prop_map(Doc::Array)), 0..5);
+    let events = vec((event, vec(group(), 0..3).prop_map(JsonDoc::Array)), 0..5);
     let hooks = prop_oneof![Just(None), events.prop_map(Some)];
     let others = || vec(("[a-z]{1,4}", anything()), 0..3);
     (others(), hooks, others()).prop_map(|(before, hooks, after)| {
-        let hooks = hooks.map(|events| ("hooks".to_owned(), Doc::Object(events)));
-        Doc::Object(before.into_iter().chain(hooks).chain(after).collect())
+        let hooks = hooks.map(|events| ("hooks".to_owned(), JsonDoc::Object(events)));
+        JsonDoc::Object(before.into_iter().chain(hooks).chain(after).collect())
     })
 }
 
-fn hand() -> impl Strategy<Value = Hand> {
+fn writing_style() -> impl Strategy<Value = WritingStyle> {
     let newline = prop_oneof![Just("\n"), Just("\r\n")];
     let unit = prop_oneof![Just("  "), Just("    "), Just("\t"), Just(" "), Just("")];
     let chaos = proptest::sample::select(vec!["", " ", "\n", "\r\n", "\t", "  ", "\n\n   "]);
     prop_oneof![
-        4 => (unit, newline).prop_map(|(unit, newline)| Hand::Lines { unit, newline }),
-        1 => Just(Hand::CommaFirst),
-        1 => Just(Hand::Hugging),
+        4 => (unit, newline).prop_map(|(unit, newline)| WritingStyle::Lines { unit, newline }),
+        1 => Just(WritingStyle::CommaFirst),
+        1 => Just(WritingStyle::Hugging),
         2 => (
             proptest::sample::select(vec![":", ": ", " : "]),
             proptest::sample::select(vec![",", ", ", " , "]),
             proptest::sample::select(vec!["", " "]),
         )
-            .prop_map(|(colon, comma, pad)| Hand::OneLine { colon, comma, pad }),
-        2 => vec(chaos, 1..9).prop_map(Hand::Chaos),
+            .prop_map(|(colon, comma, pad)| WritingStyle::OneLine { colon, comma, pad }),
+        2 => vec(chaos, 1..9).prop_map(WritingStyle::Chaos),
     ]
 }
 
 /// Settings as a user might have written them.
 fn written() -> impl Strategy<Value = String> {
     let around = proptest::sample::select(vec!["", "\n", "\r\n", " \n\n"]);
-    (settings(), hand(), around.clone(), around, any::<bool>()).prop_map(
-        |(doc, hand, before, after, marked)| {
+    (
+        settings(),
+        writing_style(),
+        around.clone(),
+        around,
+        any::<bool>(),
+    )
+        .prop_map(|(doc, hand, before, after, marked)| {
             let mut writer = Writer {
                 hand: &hand,
                 gaps: 0,
@@ -221,8 +227,7 @@ fn written() -> impl Strategy<Value = String> {
             };
             writer.write(&doc, 0);
             writer.text + after
-        },
-    )
+        })
 }
 
 fn value(text: &str) -> Value {
@@ -260,9 +265,9 @@ proptest! {
     #[test]
     fn in_and_out_again_is_no_change(old in written(), light: bool) {
         let events = hooks::events(light);
-        let new = merge::put_in(&old, HERE, &events).unwrap();
+        let new = merge::add_hooks(&old, HERE, &events).unwrap();
         prop_assert_eq!(value(&new), plus_ours(value(&old), HERE, &events));
-        prop_assert_eq!(&merge::put_in(&new, HERE, &events).unwrap(), &new);
+        prop_assert_eq!(&merge::add_hooks(&new, HERE, &events).unwrap(), &new);
 
         // Newest first, as they are listed: an empty `hooks` and a missing one become equal when the hooks are added.
         let backups = [Backup::new("b", &old), Backup::new("a", "{}")];
@@ -270,7 +275,7 @@ proptest! {
         prop_assert_eq!(value(backup::original(&backups, &new).unwrap()), value(&old));
 
         // Without a backup, only ambiguous parts may differ from the original.
-        let (left, mut found) = merge::take_out(&new).unwrap();
+        let (left, mut found) = merge::remove_hooks(&new).unwrap();
         found.sort_unstable();
         let mut all = events.clone();
         all.sort_unstable();
@@ -286,13 +291,13 @@ proptest! {
     #[test]
     fn a_moved_binary_and_a_second_thought_leave_no_trace(old in written()) {
         let (light, full) = (hooks::events(true), hooks::events(false));
-        let new = merge::put_in(&old, HERE, &full).unwrap();
-        let moved = merge::put_in(&merge::put_in(&old, THERE, &full).unwrap(), HERE, &full).unwrap();
+        let new = merge::add_hooks(&old, HERE, &full).unwrap();
+        let moved = merge::add_hooks(&merge::add_hooks(&old, THERE, &full).unwrap(), HERE, &full).unwrap();
         prop_assert_eq!(&moved, &new);
-        let added = merge::put_in(&merge::put_in(&old, HERE, &light).unwrap(), HERE, &full).unwrap();
+        let added = merge::add_hooks(&merge::add_hooks(&old, HERE, &light).unwrap(), HERE, &full).unwrap();
         prop_assert_eq!(&added, &new);
-        let lighter = merge::put_in(&new, HERE, &light).unwrap();
-        let directly = merge::put_in(&old, HERE, &light).unwrap();
+        let lighter = merge::add_hooks(&new, HERE, &light).unwrap();
+        let directly = merge::add_hooks(&old, HERE, &light).unwrap();
         if pruned(value(&old), &full) == value(&old) {
             prop_assert_eq!(lighter, directly);
         } else {
@@ -307,8 +312,8 @@ proptest! {
         let broken: String = cut[..at].iter().collect::<String>() + &junk;
         let is_json = serde_json::from_str::<Value>(broken.trim_start_matches('\u{feff}')).is_ok();
         if !is_json && !merge::is_blank(&broken) {
-            prop_assert!(merge::put_in(&broken, HERE, &hooks::events(false)).is_err());
-            prop_assert!(merge::take_out(&broken).is_err());
+            prop_assert!(merge::add_hooks(&broken, HERE, &hooks::events(false)).is_err());
+            prop_assert!(merge::remove_hooks(&broken).is_err());
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::edit::{NewItem, Style, append, put, remove};
+use super::edit::{NewItem, TextStyle, append, put, remove};
 use super::json::{JsonNode, scan};
 
 const SERVERS: &str = "mcpServers";
@@ -16,15 +16,15 @@ const EMPTY: &str = "{}\n";
 /// Why settings are not edited, as a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct UnfitSettings(pub String);
+pub struct SettingsError(pub String);
 
 /// Returns the settings with teamster's server, started as `program mcp`. A repeated call changes nothing.
-pub fn put_server(text: &str, program: &str) -> Result<String, UnfitSettings> {
+pub fn put_server(text: &str, program: &str) -> Result<String, SettingsError> {
     let blank = text.trim_start_matches('\u{feff}').trim().is_empty();
     let text = if blank { EMPTY } else { text };
     let root = scanned(text)?;
     let server = json!({ "command": program, "args": ["mcp"] });
-    let style = Style::of(text, &root);
+    let style = TextStyle::of(text, &root);
     let name = NAME.to_owned();
     let Some(servers) = root.get(SERVERS) else {
         let all = json!({ NAME: server });
@@ -36,7 +36,7 @@ pub fn put_server(text: &str, program: &str) -> Result<String, UnfitSettings> {
         return Ok(append(text, &style, &root, None, item));
     };
     if servers.members().is_none() {
-        return Err(UnfitSettings(format!("`{SERVERS}` is not an object")));
+        return Err(SettingsError(format!("`{SERVERS}` is not an object")));
     }
     let Some(there) = servers.get(NAME) else {
         let item = NewItem {
@@ -54,7 +54,7 @@ pub fn put_server(text: &str, program: &str) -> Result<String, UnfitSettings> {
                 |span| put(text, span, &Value::from(program).to_string()),
             ))
         }
-        None => Err(UnfitSettings(format!(
+        None => Err(SettingsError(format!(
             "`{SERVERS}.{NAME}` exists and was not created by `teamster install`"
         ))),
     }
@@ -62,7 +62,7 @@ pub fn put_server(text: &str, program: &str) -> Result<String, UnfitSettings> {
 
 /// Returns the settings without teamster's server, or `None` if nothing else is left. Settings without it are returned
 /// unchanged.
-pub fn take_server(text: &str) -> Result<Option<String>, UnfitSettings> {
+pub fn take_server(text: &str) -> Result<Option<String>, SettingsError> {
     let root = scanned(text)?;
     let members = root.members().unwrap_or_default();
     let Some(place) = members.iter().rposition(|member| member.key == SERVERS) else {
@@ -94,16 +94,16 @@ fn program_of(server: &JsonNode) -> Option<&str> {
     }
 }
 
-fn scanned(text: &str) -> Result<JsonNode, UnfitSettings> {
+fn scanned(text: &str) -> Result<JsonNode, SettingsError> {
     let root = scan(text).map_err(|fault| {
         let (line, column) = fault.place(text);
-        UnfitSettings(format!(
+        SettingsError(format!(
             "it is not plain JSON (line {line}, column {column}: {})",
             fault.what
         ))
     })?;
     if root.members().is_none() {
-        return Err(UnfitSettings("it is not an object".to_owned()));
+        return Err(SettingsError("it is not an object".to_owned()));
     }
     Ok(root)
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use teamster_fs::layout::PROJECT_CLAUDE;
-use teamster_fs::{Dir, FileSnapshot, FsError, Owner, UserFile};
-use teamster_store::{Kind, StoreError};
+use teamster_fs::{Dir, FileOwner, FileSnapshot, FsError, UserFile};
+use teamster_store::{StoreError, StoreErrorKind};
 
-use super::merge::{self, Unfit};
+use super::merge::{self, SettingsFault};
 use super::{InstallOutcome, InstallRequest, PATIENCE, Scope, backup, diff, hooks, project};
 
 type Result<T> = std::result::Result<T, StoreError>;
@@ -26,24 +26,24 @@ pub fn install(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
         ..InstallOutcome::default()
     };
     let file = find(request, &path, !request.dry_run)?;
-    let _lock = file.as_ref().map(locked).transpose()?;
+    let _lock = file.as_ref().map(lock_settings).transpose()?;
     for _ in 0..TRIES {
         let there = read(file.as_ref())?;
         let old = text_of(&path, there.as_ref())?;
-        let new = merge::put_in(old.unwrap_or_default(), request.program, &events)
+        let new = merge::add_hooks(old.unwrap_or_default(), request.program, &events)
             .map_err(|unfit| refusal(&path, old.unwrap_or_default(), &unfit, request))?;
-        note(request, file.as_ref(), &new, &mut outcome);
+        add_remarks(request, file.as_ref(), &new, &mut outcome);
         if old == Some(new.as_str()) {
-            return Ok(finished(request, outcome));
+            return Ok(edit_project_files(request, outcome));
         }
         may_write(&path, file.as_ref(), there.as_ref(), || {
             add_by_hand(request)
         })?;
-        proved(&path, &new, request, &events)?;
+        verify_new_text(&path, &new, request, &events)?;
         outcome.diff = diff(&path.display().to_string(), old, Some(&new));
         let Some(file) = file.as_ref().filter(|_| !request.dry_run) else {
             outcome.backup = old.and_then(|_| backup::next(&path, request.now));
-            return Ok(finished(request, outcome));
+            return Ok(edit_project_files(request, outcome));
         };
         if let Some(was) = &there {
             outcome.backup = backup::keep(&path, &was.bytes, request.now)?;
@@ -51,10 +51,10 @@ pub fn install(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
         file.sweep()?;
         if file.replace(there.as_ref(), new.as_bytes(), mode(request.scope))? {
             outcome.changed = true;
-            return Ok(finished(request, outcome));
+            return Ok(edit_project_files(request, outcome));
         }
     }
-    Err(restless(&path))
+    Err(keeps_changing(&path))
 }
 
 /// Removes teamster's hooks from the settings of a scope: exactly these, and containers that were created for them.
@@ -65,17 +65,17 @@ pub fn uninstall(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
         ..InstallOutcome::default()
     };
     let Some(file) = find(request, &path, false)? else {
-        return Ok(left(request, outcome));
+        return Ok(restore_project_files(request, outcome));
     };
-    let _lock = locked(&file)?;
+    let _lock = lock_settings(&file)?;
     for _ in 0..TRIES {
         let there = read(Some(&file))?;
         let (Some(was), Some(old)) = (&there, text_of(&path, there.as_ref())?) else {
-            return Ok(left(request, outcome));
+            return Ok(restore_project_files(request, outcome));
         };
         let (without, events) =
-            merge::take_out(old).map_err(|unfit| by_hand(&path, old, &unfit))?;
-        note(request, Some(&file), "", &mut outcome);
+            merge::remove_hooks(old).map_err(|unfit| by_hand(&path, old, &unfit))?;
+        add_remarks(request, Some(&file), "", &mut outcome);
         if events.is_empty() {
             // An interrupted installation may have left them.
             for same in backup::all(&path)?.iter().filter(|one| one.is(old)) {
@@ -83,7 +83,7 @@ pub fn uninstall(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
                     same.remove()?;
                 }
             }
-            return Ok(left(request, outcome));
+            return Ok(restore_project_files(request, outcome));
         }
         outcome.events = events;
         may_write(&path, Some(&file), there.as_ref(), || TAKE_OUT.to_owned())?;
@@ -113,9 +113,9 @@ pub fn uninstall(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
                 backup.remove()?;
             }
         }
-        return Ok(left(request, outcome));
+        return Ok(restore_project_files(request, outcome));
     }
-    Err(restless(&path))
+    Err(keeps_changing(&path))
 }
 
 /// Returns whether teamster's hooks are in the settings of a scope, as far as these can be read.
@@ -147,11 +147,11 @@ fn find(request: &InstallRequest<'_>, path: &Path, make: bool) -> Result<Option<
             }
         }
     }
-    let file = UserFile::find(path).map_err(|error| nowhere(path, error))?;
+    let file = UserFile::find(path).map_err(|error| cannot_find(path, error))?;
     let is_of_project = request.scope != Scope::User;
     if let Some(file) = &file
         && is_of_project
-        && !lies_in(&file.path(), &request.layout.project)
+        && !is_inside(&file.path(), &request.layout.project)
     {
         return Err(StoreError::refused(format!(
             "{} leads out of the project, to {}",
@@ -163,13 +163,13 @@ fn find(request: &InstallRequest<'_>, path: &Path, make: bool) -> Result<Option<
     Ok(file)
 }
 
-fn lies_in(file: &Path, project: &Path) -> bool {
+fn is_inside(file: &Path, project: &Path) -> bool {
     let real = file.parent().and_then(|folder| folder.canonicalize().ok());
     let project = project.canonicalize().ok();
     matches!((real, project), (Some(real), Some(project)) if real.starts_with(&project))
 }
 
-fn nowhere(path: &Path, error: FsError) -> StoreError {
+fn cannot_find(path: &Path, error: FsError) -> StoreError {
     if path.is_symlink() && !path.exists() {
         return StoreError::refused(format!(
             "{} is a link that leads to no file",
@@ -180,7 +180,7 @@ fn nowhere(path: &Path, error: FsError) -> StoreError {
     error.into()
 }
 
-fn locked(file: &UserFile) -> Result<teamster_fs::FolderLock<'_>> {
+fn lock_settings(file: &UserFile) -> Result<teamster_fs::FolderLock<'_>> {
     file.lock(PATIENCE)?.ok_or_else(|| {
         StoreError::busy(format!(
             "another `teamster install` is changing {}",
@@ -218,7 +218,7 @@ fn may_write(
         return Ok(());
     };
     let real = file.path();
-    if let (true, Owner::Other(uid)) = (file.is_link(), was.owner) {
+    if let (true, FileOwner::Other(uid)) = (file.is_link(), was.owner) {
         return Err(StoreError::refused(format!(
             "{} leads to {}, which belongs to another user (number {uid}), so it is not edited",
             path.display(),
@@ -228,7 +228,8 @@ fn may_write(
     }
     let unreachable = |what: &str, hint: String| {
         let message = format!("{} {what}", real.display());
-        StoreError::new(Kind::Unreachable, message).hint(format!("{hint}, or {}", by_hand()))
+        StoreError::new(StoreErrorKind::Unreachable, message)
+            .hint(format!("{hint}, or {}", by_hand()))
     };
     if !was.can_keep_owner() {
         let hint = "run this as its owner".to_owned();
@@ -249,13 +250,18 @@ fn add_by_hand(request: &InstallRequest<'_>) -> String {
 }
 
 /// Checks the new text before it is written: it is valid, and has each of teamster's entries once.
-fn proved(path: &Path, new: &str, request: &InstallRequest<'_>, events: &[&str]) -> Result<()> {
-    let again = merge::put_in(new, request.program, events);
+fn verify_new_text(
+    path: &Path,
+    new: &str,
+    request: &InstallRequest<'_>,
+    events: &[&str],
+) -> Result<()> {
+    let again = merge::add_hooks(new, request.program, events);
     if again.as_deref() == Ok(new) {
         return Ok(());
     }
     Err(StoreError::new(
-        Kind::Failed,
+        StoreErrorKind::Failed,
         format!(
             "{} was not changed: the edited text failed the check",
             path.display()
@@ -274,7 +280,7 @@ fn mode(scope: Scope) -> u32 {
 }
 
 /// Adds remarks for the user to the outcome.
-fn note(
+fn add_remarks(
     request: &InstallRequest<'_>,
     file: Option<&UserFile>,
     new: &str,
@@ -297,7 +303,7 @@ fn note(
     }
 }
 
-fn finished(request: &InstallRequest<'_>, mut outcome: InstallOutcome) -> InstallOutcome {
+fn edit_project_files(request: &InstallRequest<'_>, mut outcome: InstallOutcome) -> InstallOutcome {
     if request.scope != Scope::User {
         project::ignore_folders(request.layout, request.dry_run, &mut outcome);
         if outcome.backup.is_some() {
@@ -307,20 +313,23 @@ fn finished(request: &InstallRequest<'_>, mut outcome: InstallOutcome) -> Instal
     outcome
 }
 
-fn left(request: &InstallRequest<'_>, mut outcome: InstallOutcome) -> InstallOutcome {
+fn restore_project_files(
+    request: &InstallRequest<'_>,
+    mut outcome: InstallOutcome,
+) -> InstallOutcome {
     let other = match request.scope {
         Scope::User => return outcome,
         Scope::Project => Scope::Local,
         Scope::Local => Scope::Project,
     };
     if !is_installed(request.layout, other) {
-        project::no_longer_ignore_folders(request.layout, request.dry_run, &mut outcome);
+        project::unignore_folders(request.layout, request.dry_run, &mut outcome);
         let none_left = |scope: Scope| {
             let backups = backup::all(&scope.settings(request.layout));
             backups.is_ok_and(|backups| backups.is_empty())
         };
         if none_left(Scope::Project) && none_left(Scope::Local) {
-            project::no_longer_exclude_backups(request.layout, request.dry_run, &mut outcome);
+            project::unexclude_backups(request.layout, request.dry_run, &mut outcome);
         }
     }
     if outcome.changed
@@ -332,21 +341,33 @@ fn left(request: &InstallRequest<'_>, mut outcome: InstallOutcome) -> InstallOut
     outcome
 }
 
-fn refusal(path: &Path, text: &str, unfit: &Unfit, request: &InstallRequest<'_>) -> StoreError {
+fn refusal(
+    path: &Path,
+    text: &str,
+    unfit: &SettingsFault,
+    request: &InstallRequest<'_>,
+) -> StoreError {
     let snippet = merge::snippet(request.program, &hooks::events(request.light));
-    StoreError::refused(format!("{}, so it is not edited", said(path, text, unfit))).hint(format!(
+    StoreError::refused(format!(
+        "{}, so it is not edited",
+        describe_fault(path, text, unfit)
+    ))
+    .hint(format!(
         "correct that and try again, or add this to it by hand:\n\n{snippet}"
     ))
 }
 
-fn by_hand(path: &Path, text: &str, unfit: &Unfit) -> StoreError {
-    StoreError::refused(format!("{}, so it is not edited", said(path, text, unfit)))
-        .hint(format!("correct that and try again, or {TAKE_OUT}"))
+fn by_hand(path: &Path, text: &str, unfit: &SettingsFault) -> StoreError {
+    StoreError::refused(format!(
+        "{}, so it is not edited",
+        describe_fault(path, text, unfit)
+    ))
+    .hint(format!("correct that and try again, or {TAKE_OUT}"))
 }
 
-fn said(path: &Path, text: &str, unfit: &Unfit) -> String {
+fn describe_fault(path: &Path, text: &str, unfit: &SettingsFault) -> String {
     match unfit {
-        Unfit::NotJson(fault) => {
+        SettingsFault::NotJson(fault) => {
             let (line, column) = fault.place(text);
             format!(
                 "{} is not plain JSON (line {line}, column {column}: {})",
@@ -354,14 +375,14 @@ fn said(path: &Path, text: &str, unfit: &Unfit) -> String {
                 fault.what
             )
         }
-        Unfit::Wrong { place, is, should } => format!(
+        SettingsFault::Wrong { place, is, should } => format!(
             "in {} {place} is {is} and should be {should}",
             path.display()
         ),
     }
 }
 
-fn restless(path: &Path) -> StoreError {
+fn keeps_changing(path: &Path) -> StoreError {
     StoreError::busy(format!(
         "another program keeps writing {}",
         PathBuf::from(path).display()

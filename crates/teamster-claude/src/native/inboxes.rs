@@ -15,7 +15,7 @@ const TAIL: u64 = 256 * 1024;
 
 /// A message in an inbox, as readable text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InboxNote {
+pub struct InboxMessage {
     /// The sender.
     pub from: String,
     /// The recipient.
@@ -30,7 +30,7 @@ pub struct InboxNote {
 
 impl NativeRegistry {
     /// Returns the messages in the inboxes of a team, oldest first.
-    pub fn notes(&self, team: &NativeTeam) -> Vec<InboxNote> {
+    pub fn notes(&self, team: &NativeTeam) -> Vec<InboxMessage> {
         let Some(inboxes) = self
             .folder(team)
             .and_then(|folder| folder.child(layout::NATIVE_INBOXES).ok().flatten())
@@ -59,13 +59,13 @@ impl NativeRegistry {
 impl NativeRegistry {
     /// Returns the messages from other programs that the end of a transcript shows as delivered to `to`. Messages of
     /// the team's own members are reported by their hooks. A transcript outside the client's folder is not opened.
-    pub fn taken(
+    pub fn delivered(
         &self,
         team: &NativeTeam,
         to: &str,
         claude: &Path,
         transcript: &Path,
-    ) -> Vec<InboxNote> {
+    ) -> Vec<InboxMessage> {
         let is_member = |name: &str| team.members.iter().any(|member| member.name == name);
         let tail = self.tail(claude, transcript).unwrap_or_default();
         let lines = tail.split(|byte| *byte == b'\n');
@@ -78,10 +78,10 @@ impl NativeRegistry {
             let (true, Some(at), Some(text)) = (entry["type"] == "user", at, text) else {
                 continue;
             };
-            for (from, words) in delivered(text).filter(|(from, _)| !is_member(from)) {
-                if let Some((content, kind)) = in_words(words) {
+            for (from, words) in delivered_in(text).filter(|(from, _)| !is_member(from)) {
+                if let Some((content, kind)) = to_text(words) {
                     let (from, to) = (from.to_owned(), to.to_owned());
-                    notes.push(InboxNote {
+                    notes.push(InboxMessage {
                         from,
                         to,
                         content,
@@ -107,7 +107,7 @@ impl NativeRegistry {
 }
 
 /// Returns the messages in a prompt that the client made from an inbox, each with its sender.
-fn delivered(prompt: &str) -> impl Iterator<Item = (&str, &str)> {
+fn delivered_in(prompt: &str) -> impl Iterator<Item = (&str, &str)> {
     prompt.split(DELIVERED).skip(1).filter_map(|rest| {
         let (head, rest) = rest.split_once('>')?;
         let (words, _) = rest.split_once("</teammate-message>")?;
@@ -117,10 +117,10 @@ fn delivered(prompt: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-fn note(owner: &str, letter: &Value) -> Option<InboxNote> {
+fn note(owner: &str, letter: &Value) -> Option<InboxMessage> {
     let text = letter.get("text")?.as_str()?;
-    let (content, kind) = in_words(text)?;
-    Some(InboxNote {
+    let (content, kind) = to_text(text)?;
+    Some(InboxMessage {
         from: letter.get("from")?.as_str()?.to_owned(),
         to: owner.to_owned(),
         content,
@@ -131,18 +131,18 @@ fn note(owner: &str, letter: &Value) -> Option<InboxNote> {
 
 /// Returns a message as readable text and, if a program wrote it, its kind; `None` for messages that repeat what the
 /// roster already shows.
-fn in_words(text: &str) -> Option<(String, Option<String>)> {
+fn to_text(text: &str) -> Option<(String, Option<String>)> {
     if text.trim_start().starts_with('{')
         && let Ok(message) = serde_json::from_str::<Value>(text)
     {
         let kind = message.get("type").and_then(Value::as_str);
-        return Some((structured(&message)?, kind.map(str::to_owned)));
+        return Some((structured_text(&message)?, kind.map(str::to_owned)));
     }
     Some((text.to_owned(), None))
 }
 
 /// Returns the readable text of a message that a program wrote.
-pub(crate) fn structured(message: &Value) -> Option<String> {
+pub(crate) fn structured_text(message: &Value) -> Option<String> {
     let field = |key: &str| message.get(key).and_then(Value::as_str);
     let with = |words: &str, more: Option<&str>| match more {
         Some(more) => format!("{words}: {more}"),

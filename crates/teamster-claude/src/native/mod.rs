@@ -13,14 +13,14 @@ use serde_json::Value;
 use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::session::ClientSession;
 use teamster_types::team::{TeamConfig, TeamOrigin};
 
 use crate::state::Phase;
 
-pub use inboxes::InboxNote;
-pub(crate) use inboxes::structured;
+pub use inboxes::InboxMessage;
+pub(crate) use inboxes::structured_text;
 pub use tasks::TaskFolder;
 
 /// How often a read is retried while the client is writing the file.
@@ -155,7 +155,7 @@ impl NativeRegistry {
     }
 
     /// Returns every team whose file contains `needle`.
-    fn speaking_of(&self, needle: &str) -> impl Iterator<Item = NativeTeam> {
+    fn teams_containing(&self, needle: &str) -> impl Iterator<Item = NativeTeam> {
         let entries = self.teams.as_ref().and_then(|teams| teams.entries().ok());
         let mut folders: Vec<String> = entries
             .into_iter()
@@ -182,7 +182,7 @@ impl NativeRegistry {
         {
             return Some(team);
         }
-        self.speaking_of(session)
+        self.teams_containing(session)
             .find(|team| team.lead_session == session)
     }
 
@@ -196,7 +196,7 @@ impl NativeRegistry {
         {
             return Some(team);
         }
-        self.speaking_of(name).find(|team| team.name == name)
+        self.teams_containing(name).find(|team| team.name == name)
     }
 
     /// Returns the team that has a teammate with this agent id, and that teammate.
@@ -204,7 +204,7 @@ impl NativeRegistry {
         if id.is_empty() {
             return None;
         }
-        self.speaking_of(id).find_map(|team| {
+        self.teams_containing(id).find_map(|team| {
             let member = team.teammates().find(|member| member.agent_id == id)?;
             let member = member.clone();
             Some((team, member))
@@ -215,7 +215,7 @@ impl NativeRegistry {
     pub fn working_on(&self, project: &Path, machine: &Machine) -> Option<String> {
         let project = project.to_str()?;
         let here: Vec<(String, Option<ProcessId>)> = self
-            .speaking_of("\"teamster\"")
+            .teams_containing("\"teamster\"")
             .filter(|team| team.is_ours)
             .filter_map(|team| {
                 let (bytes, _) = self.folder(&team)?.read(layout::CONFIG).ok()??;
@@ -223,7 +223,7 @@ impl NativeRegistry {
                 (config.project() == Some(project)).then(|| (team.folder, config.host()))
             })
             .collect();
-        let runs = |host: &ProcessId| machine.life(host) == Life::Alive;
+        let runs = |host: &ProcessId| machine.process_state(host) == ProcessState::Alive;
         let mut hosted = here
             .iter()
             .filter(|(_, host)| host.as_ref().is_some_and(runs));
@@ -239,7 +239,7 @@ impl NativeRegistry {
         if !pane.starts_with('%') {
             return None;
         }
-        self.speaking_of(pane).find_map(|team| {
+        self.teams_containing(pane).find_map(|team| {
             let is_it = |member: &&NativeMember| member.pane == pane && member.role == role;
             let member = team.teammates().find(is_it)?.clone();
             Some((team, member))
@@ -254,10 +254,10 @@ impl NativeRegistry {
 
     /// Returns the status of each process that the client recorded for a session. A session without a record proves
     /// nothing.
-    pub(crate) fn recorded_lives(&self, session: &str, machine: &Machine) -> Vec<Life> {
+    pub(crate) fn recorded_lives(&self, session: &str, machine: &Machine) -> Vec<ProcessState> {
         let recorded = self.sessions().into_iter();
         let its = recorded.filter(|recorded| recorded.id == session);
-        its.map(|recorded| machine.life(&recorded.process))
+        its.map(|recorded| machine.process_state(&recorded.process))
             .collect()
     }
 

@@ -14,8 +14,8 @@ use std::path::Path;
 use teamster_fs::proc::{self, Machine};
 use teamster_fs::{Dir, Lock, layout};
 use teamster_types::TeamName;
-use teamster_types::process::{Life, ProcessId};
-use teamster_types::session::life_in_pane;
+use teamster_types::process::{ProcessId, ProcessState};
+use teamster_types::session::process_state_in_pane;
 use teamster_types::team::TeamConfig;
 
 use super::memory::SessionMemory;
@@ -43,12 +43,12 @@ impl<'a> SessionLife<'a> {
     }
 
     /// Returns whether a session is alive; it is gone only when all its members are proven gone.
-    pub(super) fn of(&self, session: &str, memory: Option<&SessionMemory>) -> Life {
+    pub(super) fn of(&self, session: &str, memory: Option<&SessionMemory>) -> ProcessState {
         if let Some(team) = session.strip_prefix(RUN) {
-            return self.host(team).unwrap_or(Life::Unknown);
+            return self.host(team).unwrap_or(ProcessState::Unknown);
         }
         match self.lead(session, memory) {
-            Life::Gone => self.orphans(session, memory),
+            ProcessState::Gone => self.orphans(session, memory),
             other => other,
         }
     }
@@ -65,22 +65,22 @@ impl<'a> SessionLife<'a> {
     }
 
     /// Returns whether the host of a run is alive: it holds a lock as long as it runs.
-    fn host(&self, team: &str) -> Option<Life> {
+    fn host(&self, team: &str) -> Option<ProcessState> {
         let team: TeamName = team.parse().ok()?;
         let folder = Dir::open_at(self.claude, &[layout::TEAMS, team.as_str()]).ok()??;
         folder.stamp(layout::HOST_LOCK).ok()??;
         Some(match Lock::is_held(&folder, layout::HOST_LOCK) {
-            Ok(true) => Life::Alive,
-            Ok(false) => Life::Gone,
-            Err(_) => Life::Unknown,
+            Ok(true) => ProcessState::Alive,
+            Ok(false) => ProcessState::Gone,
+            Err(_) => ProcessState::Unknown,
         })
     }
 
     /// Returns whether the session's own process is alive, by all records of it.
-    fn lead(&self, session: &str, memory: Option<&SessionMemory>) -> Life {
-        let mut lives: Vec<Life> = Vec::new();
+    fn lead(&self, session: &str, memory: Option<&SessionMemory>) -> ProcessState {
+        let mut lives: Vec<ProcessState> = Vec::new();
         if let Some(process) = memory.and_then(|memory| memory.lead.as_ref()) {
-            lives.push(self.machine().life(process));
+            lives.push(self.machine().process_state(process));
         }
         if let Some(registry) = self.registry() {
             lives.extend(registry.recorded_lives(session, self.machine()));
@@ -88,14 +88,14 @@ impl<'a> SessionLife<'a> {
                 .led_by(session)
                 .and_then(|team| registry.config(&team));
             let process = config.as_ref().and_then(TeamConfig::lead_process);
-            lives.extend(process.map(|process| self.machine().life(&process)));
+            lives.extend(process.map(|process| self.machine().process_state(&process)));
         }
-        if lives.contains(&Life::Alive) {
-            Life::Alive
-        } else if lives.is_empty() || lives.contains(&Life::Unknown) {
-            Life::Unknown
+        if lives.contains(&ProcessState::Alive) {
+            ProcessState::Alive
+        } else if lives.is_empty() || lives.contains(&ProcessState::Unknown) {
+            ProcessState::Unknown
         } else {
-            Life::Gone
+            ProcessState::Gone
         }
     }
 
@@ -107,36 +107,36 @@ impl<'a> SessionLife<'a> {
         if !pane.starts_with('%') {
             return None;
         }
-        let life = |process: &ProcessId| self.machine().life(process);
-        match life_in_pane(&registry.sessions(), pane, life) {
-            Some((Life::Gone, pid)) => Some(pid),
+        let life = |process: &ProcessId| self.machine().process_state(process);
+        match process_state_in_pane(&registry.sessions(), pane, life) {
+            Some((ProcessState::Gone, pid)) => Some(pid),
             _ => None,
         }
     }
 
     /// Returns whether teammates that a lead left behind are alive.
-    fn orphans(&self, session: &str, memory: Option<&SessionMemory>) -> Life {
+    fn orphans(&self, session: &str, memory: Option<&SessionMemory>) -> ProcessState {
         let recorded = memory
             .into_iter()
             .flat_map(|memory| memory.teammates.values());
-        let lives: Vec<Life> = recorded
-            .map(|process| self.machine().life(process))
+        let lives: Vec<ProcessState> = recorded
+            .map(|process| self.machine().process_state(process))
             .collect();
-        if lives.contains(&Life::Alive) {
-            return Life::Alive;
+        if lives.contains(&ProcessState::Alive) {
+            return ProcessState::Alive;
         }
         let joined = format!("{PARENT}={session}");
         let apart = proc::started_with(&[PARENT, session]);
         match (apart, proc::started_with(&[&joined])) {
             (Some(apart), Some(joined)) if apart.is_empty() && joined.is_empty() => {
-                if lives.contains(&Life::Unknown) {
-                    Life::Unknown
+                if lives.contains(&ProcessState::Unknown) {
+                    ProcessState::Unknown
                 } else {
-                    Life::Gone
+                    ProcessState::Gone
                 }
             }
-            (Some(_), Some(_)) => Life::Alive,
-            _ => Life::Unknown,
+            (Some(_), Some(_)) => ProcessState::Alive,
+            _ => ProcessState::Unknown,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use teamster_fs::proc::Machine;
 use teamster_types::Time;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 
 use super::record::{AgentState, Model, Status};
 
@@ -44,7 +44,7 @@ pub(super) struct SessionMemory {
     /// The row that each agent id belongs to.
     agents: Vec<KnownAgent>,
     /// Messages that were seen in an inbox before the hook of their sender reported them.
-    letters: Vec<ReadAhead>,
+    letters: Vec<InboxSighting>,
 }
 
 /// An agent that a call of the tool `Agent` requests.
@@ -75,7 +75,7 @@ struct KnownAgent {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct ReadAhead {
+struct InboxSighting {
     hash: u64,
     at: Time,
 }
@@ -135,7 +135,7 @@ impl SessionMemory {
     }
 
     /// Records the process of a teammate or, without a name, of the session itself.
-    pub(super) fn runs_in(&mut self, name: Option<&String>, process: &ProcessId) {
+    pub(super) fn note_process(&mut self, name: Option<&String>, process: &ProcessId) {
         match name {
             Some(name) => {
                 self.gone.remove(name);
@@ -146,7 +146,7 @@ impl SessionMemory {
     }
 
     /// Records that the process of a teammate is gone and that this was reported.
-    pub(super) fn is_gone(&mut self, name: &str) {
+    pub(super) fn note_gone(&mut self, name: &str) {
         if let Some(process) = self.teammates.remove(name) {
             self.gone.insert(name.to_owned(), process);
         }
@@ -160,17 +160,17 @@ impl SessionMemory {
             row.is_some_and(|row| row.status == Status::Failed)
         };
         let told = self.gone.iter().filter(|(name, _)| is_failed(name));
-        told.chain(self.untold(state, machine))
+        told.chain(self.unreported_gone(state, machine))
             .map(|(name, process)| (name.clone(), process.pid))
             .collect()
     }
 
     /// Returns whether a teammate is gone and was not reported yet.
-    pub(super) fn has_untold(&self, state: &AgentState, machine: &Machine) -> bool {
-        self.untold(state, machine).next().is_some()
+    pub(super) fn has_unreported_gone(&self, state: &AgentState, machine: &Machine) -> bool {
+        self.unreported_gone(state, machine).next().is_some()
     }
 
-    fn untold<'a>(
+    fn unreported_gone<'a>(
         &'a self,
         state: &'a AgentState,
         machine: &'a Machine,
@@ -179,7 +179,7 @@ impl SessionMemory {
             let status = state.teammate(name).map(|row| row.status);
             // A teammate that completed its work before its process ended is not reported.
             let has_ended = matches!(status, None | Some(Status::Completed));
-            !has_ended && machine.life(process) == Life::Gone
+            !has_ended && machine.process_state(process) == ProcessState::Gone
         })
     }
 
@@ -265,14 +265,14 @@ impl SessionMemory {
     }
 
     /// Records a message that was seen in an inbox first.
-    pub(super) fn read_ahead(&mut self, hash: u64, at: Time) {
-        push(&mut self.letters, ReadAhead { hash, at });
+    pub(super) fn note_inbox_sighting(&mut self, hash: u64, at: Time) {
+        push(&mut self.letters, InboxSighting { hash, at });
     }
 
     /// Returns whether a message was already seen in an inbox. Each record matches once.
-    pub(super) fn was_read_ahead(&mut self, hash: u64, now: Time) -> bool {
+    pub(super) fn take_inbox_sighting(&mut self, hash: u64, now: Time) -> bool {
         let near = |at: Time| now.since(at) <= SAME_MESSAGE && at.since(now) <= SAME_MESSAGE;
-        let known = |letter: &ReadAhead| letter.hash == hash && near(letter.at);
+        let known = |letter: &InboxSighting| letter.hash == hash && near(letter.at);
         match self.letters.iter().position(known) {
             Some(position) => {
                 self.letters.remove(position);

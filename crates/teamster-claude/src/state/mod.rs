@@ -41,10 +41,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FileKind, FsError, Lock, OrTrace as _, Sync, Waited};
+use teamster_fs::{Dir, Durability, FileKind, FsError, Lock, LockWait, OrTrace as _};
 use teamster_types::Time;
 use teamster_types::end::EndRecord;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 
 use life::SessionLife;
 use memory::HookMemory;
@@ -54,8 +54,8 @@ use txn::{StateFile, StateTxn, StateWrite};
 pub use memory::AnnouncedAgent;
 pub use ops::{Begin, Effect, Op, StateChange, TeammateRow};
 pub use record::{
-    AgentState, Letter, Liveness, Model, Pattern, Phase, ShownProgress, ShownSession, Status,
-    Teammate,
+    AgentState, Liveness, Model, Pattern, Phase, ShownProgress, ShownSession, Status, Teammate,
+    TeammateMessage,
 };
 
 /// The timeout for the lock of the pending file. It is held for one write or one rename; longer means that its holder
@@ -125,12 +125,12 @@ pub struct Applied {
 
 /// The state files of one project.
 #[derive(Clone, Debug)]
-pub struct States {
+pub struct StateFiles {
     project: PathBuf,
     claude: PathBuf,
 }
 
-impl States {
+impl StateFiles {
     /// Returns the state files of the project in `layout`.
     pub fn of(layout: &Layout) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl States {
         self.make(&change.cleaned(), patience)
     }
 
-    /// Makes a change like [`States::apply`], but leaves it for the next holder when the lock is not released in time.
+    /// Makes a change like [`StateFiles::apply`], but leaves it for the next holder when the lock is not released in time.
     /// Returns `None` when it was left.
     pub fn apply_or_leave(
         &self,
@@ -245,18 +245,18 @@ impl States {
 
     /// Returns the liveness of a state at this time. A session whose process can be seen is live, however long it was
     /// quiet.
-    pub fn viewed(&self, state: &AgentState, now: Time) -> Liveness {
-        match state.viewed(now) {
-            Liveness::Stale if self.life(state) == Life::Alive => Liveness::Live,
+    pub fn liveness(&self, state: &AgentState, now: Time) -> Liveness {
+        match state.liveness(now) {
+            Liveness::Stale if self.session_state(state) == ProcessState::Alive => Liveness::Live,
             viewed => viewed,
         }
     }
 
     /// Returns the sessions other than `me` that have not ended and whose members are all proven gone.
-    pub fn dead(&self, me: &str) -> Result<Vec<String>, StateError> {
+    pub fn dead_sessions(&self, me: &str) -> Result<Vec<String>, StateError> {
         let others = self.all()?.into_iter().map(|shown| shown.state);
         let others = others.filter(|state| state.enabled && state.session_id != me);
-        let dead = others.filter(|state| self.life(state) == Life::Gone);
+        let dead = others.filter(|state| self.session_state(state) == ProcessState::Gone);
         Ok(dead.map(|state| state.session_id).collect())
     }
 
@@ -275,7 +275,7 @@ impl States {
     }
 
     /// Returns whether a teammate of a session is proven gone and was not reported yet.
-    pub fn has_gone(&self, session: &str) -> bool {
+    pub fn has_unreported_gone(&self, session: &str) -> bool {
         let Ok(Some(state)) = self.of_session(session) else {
             return false;
         };
@@ -284,7 +284,7 @@ impl States {
         }
         let memory = self.memory();
         let memory = memory.session(session);
-        if memory.is_some_and(|memory| memory.has_untold(&state, &Machine::read())) {
+        if memory.is_some_and(|memory| memory.has_unreported_gone(&state, &Machine::read())) {
             return true;
         }
         let life = SessionLife::new(&self.claude);
@@ -301,7 +301,7 @@ impl States {
         memory().unwrap_or_default()
     }
 
-    fn life(&self, state: &AgentState) -> Life {
+    fn session_state(&self, state: &AgentState) -> ProcessState {
         let session = &state.session_id;
         SessionLife::new(&self.claude).of(session, self.memory().session(session))
     }
@@ -315,8 +315,8 @@ impl States {
             None => return Ok(Applied::default()),
         };
         let lock = match Lock::wait(&bkit, layout::STATE_LOCK, patience, false)? {
-            Waited::Held(lock) => lock,
-            Waited::TimedOut => {
+            LockWait::Held(lock) => lock,
+            LockWait::TimedOut => {
                 return Err(StateError::Busy {
                     lock: bkit.join(layout::STATE_LOCK),
                     waited: patience,
@@ -350,7 +350,7 @@ impl States {
             if let Ok(Some(claude)) = Dir::open_root(&self.claude) {
                 let line = end.to_line(session, now);
                 claude
-                    .append(layout::ZOMBIE_ALERTS, &line, teamster_fs::Sync::Fast)
+                    .append(layout::ZOMBIE_ALERTS, &line, teamster_fs::Durability::Fast)
                     .or_trace("record the end of a teammate");
             }
         }
@@ -377,7 +377,7 @@ fn catch_up(bkit: &Dir, life: &SessionLife<'_>, mut stays: bool) -> AppliedPendi
             break;
         }
         let waited = Lock::wait(bkit, layout::STATE_LOCK, Duration::ZERO, false);
-        let Ok(Waited::Held(lock)) = waited else {
+        let Ok(LockWait::Held(lock)) = waited else {
             break;
         };
         let Ok(finished) = finish(bkit, life) else {
@@ -410,28 +410,28 @@ struct PendingFile {
 /// Leaves a change for the next holder of the state's lock.
 fn leave(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     let lock = match Lock::wait(bkit, layout::PENDING, PATIENCE, false)? {
-        Waited::Held(lock) => lock,
-        Waited::TimedOut => return leave_alone(bkit, change),
+        LockWait::Held(lock) => lock,
+        LockWait::TimedOut => return leave_separately(bkit, change),
     };
     let mut line = teamster_types::json::to_line(change);
     // A writer that was killed in the middle of a line spoils only that line.
     if !ends_with_a_line(bkit)? {
         line.insert(0, b'\n');
     }
-    bkit.append(layout::PENDING, &line, Sync::Fast)?;
+    bkit.append(layout::PENDING, &line, Durability::Fast)?;
     drop(lock);
     Ok(())
 }
 
 /// Leaves a change in a separate file, which no other writer can lock.
-fn leave_alone(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
+fn leave_separately(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     let name = layout::pending_file(change.at, &teamster_fs::random_hex());
     let line = teamster_types::json::to_line(change);
     let mut tries = 0;
     loop {
         let written = bkit
             .child_or_create(layout::PENDING_ALONE)
-            .and_then(|folder| folder.replace(&name, &line, Sync::Fast));
+            .and_then(|folder| folder.replace(&name, &line, Durability::Fast));
         match written {
             // The process that claimed the last file has removed the folder meanwhile.
             Err(error) if error.io_kind() == Some(ErrorKind::NotFound) && tries < TRIES => {
@@ -457,7 +457,7 @@ fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
     if is_there(bkit, layout::PENDING)? {
         return Ok(true);
     }
-    if !is_left_alone(bkit)? {
+    if !has_separate(bkit)? {
         return Ok(false);
     }
     let folder = bkit.child(layout::PENDING_ALONE)?;
@@ -469,10 +469,10 @@ fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
 /// Returns whether no writer is appending at this moment.
 fn is_free(bkit: &Dir) -> bool {
     let waited = Lock::wait(bkit, layout::PENDING, Duration::ZERO, false);
-    matches!(waited, Ok(Waited::Held(_)))
+    matches!(waited, Ok(LockWait::Held(_)))
 }
 
-fn is_left_alone(bkit: &Dir) -> Result<bool, StateError> {
+fn has_separate(bkit: &Dir) -> Result<bool, StateError> {
     let stamp = bkit.stamp(layout::PENDING_ALONE)?;
     Ok(stamp.is_some_and(|stamp| stamp.kind == FileKind::Folder))
 }
@@ -501,14 +501,14 @@ fn finish(bkit: &Dir, life: &SessionLife<'_>) -> Result<AppliedPending, StateErr
             finished.stays = true;
         }
     }
-    if is_left_alone(bkit)? {
-        finish_alone(bkit, life, &mut finished)?;
+    if has_separate(bkit)? {
+        finish_separate(bkit, life, &mut finished)?;
     }
     Ok(finished)
 }
 
 /// Applies the files of writers that could not append, in the order of their time.
-fn finish_alone(
+fn finish_separate(
     bkit: &Dir,
     life: &SessionLife<'_>,
     finished: &mut AppliedPending,
@@ -541,7 +541,7 @@ fn is_gone(pid: u32) -> bool {
         process_start_time: 0,
         ..machine.me().clone()
     };
-    machine.life(&writer) == Life::Gone
+    machine.process_state(&writer) == ProcessState::Gone
 }
 
 /// Returns whether there is a file of this name. Anything but a file is not a change.
@@ -554,8 +554,8 @@ fn is_there(bkit: &Dir, name: &str) -> Result<bool, StateError> {
 /// stopped while it appends; the next holder will retry.
 fn claim(bkit: &Dir) -> Result<bool, StateError> {
     match Lock::wait(bkit, layout::PENDING, PATIENCE, false)? {
-        Waited::TimedOut => Ok(false),
-        Waited::Held(_lock) => {
+        LockWait::TimedOut => Ok(false),
+        LockWait::Held(_lock) => {
             bkit.rename(layout::PENDING, bkit, layout::PENDING_CLAIMED)?;
             Ok(true)
         }
@@ -609,7 +609,7 @@ fn apply(
         outcome: outputs.iter().map(PendingFile::from).collect(),
     };
     let bytes = serde_json::to_vec(&outcome).unwrap_or_default();
-    bkit.replace(layout::PENDING_CLAIMED, &bytes, Sync::Fast)?;
+    bkit.replace(layout::PENDING_CLAIMED, &bytes, Durability::Fast)?;
     Ok(outputs)
 }
 
@@ -617,7 +617,7 @@ impl From<PendingFile> for StateWrite {
     fn from(file: PendingFile) -> Self {
         Self {
             file: match file.session {
-                Some(name) => StateFile::Side(name),
+                Some(name) => StateFile::Session(name),
                 None if file.is_memory => StateFile::Memory,
                 None => StateFile::Main,
             },
@@ -631,7 +631,7 @@ impl From<&StateWrite> for PendingFile {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         Self {
             session: match &output.file {
-                StateFile::Side(name) => Some(name.clone()),
+                StateFile::Session(name) => Some(name.clone()),
                 StateFile::Main | StateFile::Memory => None,
             },
             is_memory: output.file == StateFile::Memory,

@@ -5,7 +5,7 @@ use teamster_types::Time;
 use teamster_types::progress::Progress;
 
 use super::memory::{AnnouncedAgent, SAME_MESSAGE, SessionMemory, message_hash};
-use super::record::{AgentState, Letter, Model, Pattern, Phase, Status, Teammate};
+use super::record::{AgentState, Model, Pattern, Phase, Status, Teammate, TeammateMessage};
 use super::{LONGEST_MESSAGE, LONGEST_TASK, LONGEST_TEXT, MOST_MESSAGES, MOST_ROWS};
 use teamster_types::json::Object;
 use teamster_types::process::ProcessId;
@@ -243,7 +243,7 @@ impl StateChange {
     }
 
     /// Returns whether the change starts a session that is unrelated to an earlier one of the same name.
-    pub(super) fn begins_anew(&self) -> bool {
+    pub(super) fn restarts_session(&self) -> bool {
         let anew = |op: &Op| matches!(op, Op::Init(begin) if begin.anew);
         self.ops.iter().any(anew)
     }
@@ -258,7 +258,7 @@ impl StateChange {
 
 impl Op {
     /// Returns whether the operation would change a state, for the operations that every hook makes.
-    pub fn is_news_to(&self, state: &AgentState) -> bool {
+    pub fn would_change(&self, state: &AgentState) -> bool {
         let mut state = state.clone();
         let now = state.last_updated.clone();
         let mut memory = SessionMemory::default();
@@ -386,7 +386,7 @@ impl Op {
                 memory.forget(tool_use);
                 let row = id.as_ref().and_then(|id| memory.confirm(id, tool_use));
                 let names = [row.as_ref(), id.as_ref(), name.as_ref()];
-                answered(state, &names, *model, task.as_ref(), now)
+                record_response(state, &names, *model, task.as_ref(), now)
             }
             Self::Status {
                 name,
@@ -420,7 +420,7 @@ impl Op {
                 stop(state, &name, *failed, reason.as_ref(), now)
             }
             Self::Process { name, process } => {
-                memory.runs_in(name.as_ref(), process);
+                memory.note_process(name.as_ref(), process);
                 Effect::Nothing
             }
             Self::Wait { notice } => wait(state, notice, now),
@@ -436,8 +436,8 @@ impl Op {
                 content,
                 timestamp,
             } => {
-                let letter = letter(memory.row_of(from), to, content, *timestamp, now);
-                say(state, memory, letter, *timestamp)
+                let letter = teammate_message(memory.row_of(from), to, content, *timestamp, now);
+                add_message(state, memory, letter, *timestamp)
             }
             Self::Heard {
                 from,
@@ -445,8 +445,8 @@ impl Op {
                 content,
                 at,
             } => {
-                let letter = letter(from, to, content, Some(*at), now);
-                hear(state, memory, letter, *at)
+                let letter = teammate_message(from, to, content, Some(*at), now);
+                add_inbox_message(state, memory, letter, *at)
             }
             Self::Phase { feature, phase } => advance(state, feature, *phase, now),
             Self::Touch if state.enabled => Effect::Changed,
@@ -598,7 +598,7 @@ fn start_agent(
 
 /// Records the client's response about an agent that it has started, in the row of the first of these names that has
 /// one. The model is recorded even when the turn is over.
-fn answered(
+fn record_response(
     state: &mut AgentState,
     names: &[Option<&String>],
     model: Option<Model>,
@@ -646,14 +646,19 @@ fn clean_up(state: &mut AgentState) -> Effect {
 }
 
 /// Adds a message unless it is known already, however long ago it was sent.
-fn hear(state: &mut AgentState, memory: &mut SessionMemory, letter: Letter, at: Time) -> Effect {
-    let is_same = |known: &Letter| {
+fn add_inbox_message(
+    state: &mut AgentState,
+    memory: &mut SessionMemory,
+    letter: TeammateMessage,
+    at: Time,
+) -> Effect {
+    let is_same = |known: &TeammateMessage| {
         (&known.from, &known.to, &known.content) == (&letter.from, &letter.to, &letter.content)
     };
     if state.recent_messages.iter().any(is_same) {
         return Effect::Nothing;
     }
-    say(state, memory, letter, Some(at))
+    add_message(state, memory, letter, Some(at))
 }
 
 /// Starts another turn of a teammate whose last one failed, and removes the error from its row.
@@ -757,9 +762,15 @@ fn stop_waiting(state: &mut AgentState, name: &str) {
 }
 
 /// Returns a message, with defaults for missing fields.
-fn letter(from: &str, to: &str, content: &str, timestamp: Option<Time>, now: &str) -> Letter {
+fn teammate_message(
+    from: &str,
+    to: &str,
+    content: &str,
+    timestamp: Option<Time>,
+    now: &str,
+) -> TeammateMessage {
     let or = |name: &str, default: &str| if name.is_empty() { default } else { name }.to_owned();
-    Letter {
+    TeammateMessage {
         from: or(from, "unknown"),
         to: or(to, "all"),
         content: content.to_owned(),
@@ -769,10 +780,10 @@ fn letter(from: &str, to: &str, content: &str, timestamp: Option<Time>, now: &st
 }
 
 /// Adds a message, unless it is known: from an inbox after its sender's hook reported it, or the other way round.
-fn say(
+fn add_message(
     state: &mut AgentState,
     memory: &mut SessionMemory,
-    letter: Letter,
+    letter: TeammateMessage,
     timestamp: Option<Time>,
 ) -> Effect {
     let hash = message_hash(&letter.from, &letter.to, &letter.content);
@@ -786,19 +797,19 @@ fn say(
             same && near
         });
         let is_full = state.recent_messages.len() >= MOST_MESSAGES;
-        let is_older = |known: &Letter| letter.timestamp < known.timestamp;
+        let is_older = |known: &TeammateMessage| letter.timestamp < known.timestamp;
         // A message older than all of a full list would be dropped first anyway.
         if is_known || (is_full && state.recent_messages.iter().all(is_older)) {
             return Effect::Nothing;
         }
-        memory.read_ahead(hash, time);
+        memory.note_inbox_sighting(hash, time);
     } else if let Ok(now) = letter.timestamp.parse()
-        && memory.was_read_ahead(hash, now)
+        && memory.take_inbox_sighting(hash, now)
     {
         return Effect::Nothing;
     }
     // A message from an inbox may have been sent before known ones.
-    let later = |known: &Letter| timestamp.is_some() && known.timestamp > letter.timestamp;
+    let later = |known: &TeammateMessage| timestamp.is_some() && known.timestamp > letter.timestamp;
     let place = state
         .recent_messages
         .iter()
@@ -837,7 +848,7 @@ fn advance(state: &mut AgentState, feature: &str, phase: Phase, now: &str) -> Ef
         }
         (true, false) => format!("Phase {phases} (went back)"),
     };
-    let letter = letter("system", "all", &notice, None, now);
-    say(state, &mut SessionMemory::default(), letter, None);
+    let letter = teammate_message("system", "all", &notice, None, now);
+    add_message(state, &mut SessionMemory::default(), letter, None);
     Effect::Phase(notice)
 }

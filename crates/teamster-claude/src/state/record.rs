@@ -205,7 +205,7 @@ pub struct Teammate {
 
 /// A message between teammates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Letter {
+pub struct TeammateMessage {
     /// The sender.
     pub from: String,
     /// The recipient.
@@ -303,7 +303,7 @@ pub struct AgentState {
     /// The progress of the tasks.
     pub progress: ShownProgress,
     /// The last messages, oldest first.
-    pub recent_messages: Vec<Letter>,
+    pub recent_messages: Vec<TeammateMessage>,
     /// The id of the session.
     pub session_id: String,
     /// Fields that another program has added.
@@ -452,7 +452,7 @@ impl AgentState {
             progress: progress.cloned().unwrap_or_default().into(),
             recent_messages: list("recentMessages")
                 .filter(|letter| letter.get("content").is_some_and(Value::is_string))
-                .map(|letter| Letter {
+                .map(|letter| TeammateMessage {
                     from: text(letter, "from"),
                     to: text(letter, "to"),
                     content: text(letter, "content"),
@@ -492,8 +492,8 @@ impl Liveness {
 
 impl AgentState {
     /// Returns the liveness of the state at this time by the file alone. Where the session's process can be seen,
-    /// [`States::viewed`](super::States::viewed) is more accurate.
-    pub fn viewed(&self, now: Time) -> Liveness {
+    /// [`StateFiles::liveness`](super::StateFiles::liveness) is more accurate.
+    pub fn liveness(&self, now: Time) -> Liveness {
         match self.enabled {
             false => Liveness::Ended,
             true if self.is_fresh(now) => Liveness::Live,

@@ -4,7 +4,7 @@
 //! the file of a promoted session is removed last. If that step is missed, `agent-state.json` takes precedence, because
 //! a session that is shown there never writes to its other file.
 
-use teamster_fs::{Dir, Sync, layout};
+use teamster_fs::{Dir, Durability, layout};
 use teamster_types::Time;
 use teamster_types::end::EndRecord;
 
@@ -13,7 +13,7 @@ use super::memory::{HookMemory, SessionMemory};
 use super::ops::{Effect, Op, StateChange};
 use super::record::{AgentState, Status, read_file, state_files};
 use super::{Applied, StateError};
-use teamster_types::process::Life;
+use teamster_types::process::ProcessState;
 
 /// The maximum number of ended sessions kept; the oldest are removed first.
 const MOST_ARCHIVED: usize = 50;
@@ -29,7 +29,7 @@ enum SessionPlace {
 }
 
 /// A file in the folder of sessions.
-struct Side {
+struct SessionFile {
     name: String,
     /// The state; `None` when the file does not exist or is to be removed.
     state: Option<AgentState>,
@@ -46,7 +46,7 @@ pub(super) struct StateTxn<'a> {
     main: Option<AgentState>,
     main_dirty: bool,
     main_file: MainFile,
-    sides: Vec<Side>,
+    session_files: Vec<SessionFile>,
     /// Teammates that were found to be gone, with the session that they belonged to.
     gone: Vec<(String, EndRecord)>,
     /// Whether to remove leftovers of killed writers, which is done when a session starts or ends.
@@ -74,7 +74,7 @@ pub(super) enum StateFile {
     /// The file `agent-state.json`.
     Main,
     /// A file in the folder of sessions.
-    Side(String),
+    Session(String),
     /// The hook memory.
     Memory,
 }
@@ -90,7 +90,7 @@ impl<'a> StateTxn<'a> {
             main: None,
             main_dirty: false,
             main_file: MainFile::NotRead,
-            sides: Vec::new(),
+            session_files: Vec::new(),
             gone: Vec::new(),
             tidy: false,
         }
@@ -117,7 +117,11 @@ impl<'a> StateTxn<'a> {
         let state = match &place {
             SessionPlace::Main => &mut self.main,
             SessionPlace::Own(name) => {
-                match self.sides.iter_mut().find(|side| side.name == *name) {
+                match self
+                    .session_files
+                    .iter_mut()
+                    .find(|file| file.name == *name)
+                {
                     Some(side) => &mut side.state,
                     None => &mut None,
                 }
@@ -125,7 +129,7 @@ impl<'a> StateTxn<'a> {
             SessionPlace::Nowhere => &mut None,
         };
         let gone = match state {
-            Some(state) => fail_the_gone(state, &mut memory, self.life, &now),
+            Some(state) => mark_gone_failed(state, &mut memory, self.life, &now),
             None => Vec::new(),
         };
         let mut is_changed = !gone.is_empty();
@@ -173,7 +177,8 @@ impl<'a> StateTxn<'a> {
             match place {
                 SessionPlace::Main => self.main_dirty = true,
                 SessionPlace::Own(name) => {
-                    if let Some(side) = self.sides.iter_mut().find(|side| side.name == name) {
+                    if let Some(side) = self.session_files.iter_mut().find(|file| file.name == name)
+                    {
                         side.dirty = true;
                     }
                 }
@@ -197,20 +202,22 @@ impl<'a> StateTxn<'a> {
     fn place(&mut self, change: &StateChange) -> Result<SessionPlace, StateError> {
         let session = change.session.as_str();
         let creates = change.creates();
-        if change.begins_anew() {
-            self.put_own_away(session, change.at)?;
+        if change.restarts_session() {
+            self.archive_own(session, change.at)?;
         }
         if let Some(main) = &self.main {
             if main.session_id == session {
                 return Ok(SessionPlace::Main);
             }
-            if self.goes_on(main, change.at) {
+            if self.is_active(main, change.at) {
                 return self.own_place(session, creates);
             }
         }
         // The shown session is over, or there is none: this session is promoted if it has started or starts now.
         let own = match layout::session_state_file(session) {
-            Some(name) => self.side(&name)?.map(|side| (name, side.state.clone())),
+            Some(name) => self
+                .session_file(&name)?
+                .map(|side| (name, side.state.clone())),
             None => None,
         };
         match own {
@@ -218,7 +225,7 @@ impl<'a> StateTxn<'a> {
                 self.archive_main(change.at);
                 self.main = Some(state);
                 self.main_dirty = true;
-                if let Some(side) = self.sides.iter_mut().find(|side| side.name == name) {
+                if let Some(side) = self.session_files.iter_mut().find(|file| file.name == name) {
                     side.state = None;
                     side.dirty = true;
                 }
@@ -238,7 +245,9 @@ impl<'a> StateTxn<'a> {
         let Some(name) = layout::session_state_file(session) else {
             return Err(StateError::Session(session.to_owned()));
         };
-        let is_there = self.side(&name)?.is_some_and(|side| side.state.is_some());
+        let is_there = self
+            .session_file(&name)?
+            .is_some_and(|file| file.state.is_some());
         Ok(if is_there || creates {
             SessionPlace::Own(name)
         } else {
@@ -247,17 +256,17 @@ impl<'a> StateTxn<'a> {
     }
 
     /// Returns whether a session is active: it was updated recently, or its process can be seen.
-    fn goes_on(&self, state: &AgentState, now: Time) -> bool {
-        state.enabled && (state.is_fresh(now) || self.life_of(state) == Life::Alive)
+    fn is_active(&self, state: &AgentState, now: Time) -> bool {
+        state.enabled && (state.is_fresh(now) || self.life_of(state) == ProcessState::Alive)
     }
 
-    fn life_of(&self, state: &AgentState) -> Life {
+    fn life_of(&self, state: &AgentState) -> ProcessState {
         let memory = self.memory.session(&state.session_id);
         self.life.of(&state.session_id, memory)
     }
 
     /// Archives an existing state of the session under another name, so that it can start anew.
-    fn put_own_away(&mut self, session: &str, now: Time) -> Result<(), StateError> {
+    fn archive_own(&mut self, session: &str, now: Time) -> Result<(), StateError> {
         let is_main = |main: &AgentState| main.session_id == session;
         let own = if self.main.as_ref().is_some_and(is_main) {
             self.main.take()
@@ -265,8 +274,8 @@ impl<'a> StateTxn<'a> {
             match layout::session_state_file(session) {
                 None => None,
                 Some(name) => {
-                    self.side(&name)?;
-                    let side = self.sides.iter_mut().find(|side| side.name == name);
+                    self.session_file(&name)?;
+                    let side = self.session_files.iter_mut().find(|file| file.name == name);
                     side.and_then(|side| {
                         side.dirty |= side.state.is_some();
                         side.state.take()
@@ -281,7 +290,7 @@ impl<'a> StateTxn<'a> {
             own.session_id = format!("{session}-{millis}");
             let name = layout::session_state_file(&own.session_id)
                 .unwrap_or_else(|| layout::unnamed_state_file(own.updated()));
-            self.put_side(name, own);
+            self.put_session_file(name, own);
         }
         Ok(())
     }
@@ -290,18 +299,18 @@ impl<'a> StateTxn<'a> {
     /// is shown again with its next change.
     fn archive_main(&mut self, now: Time) {
         if let Some(mut main) = self.main.take() {
-            if main.enabled && self.life_of(&main) == Life::Gone {
+            if main.enabled && self.life_of(&main) == ProcessState::Gone {
                 self.clean_up(&mut main, now);
             }
             let name = layout::session_state_file(&main.session_id)
                 .unwrap_or_else(|| layout::unnamed_state_file(main.updated()));
-            self.put_side(name, main);
+            self.put_session_file(name, main);
         }
     }
 
-    fn put_side(&mut self, name: String, state: AgentState) {
-        self.sides.retain(|side| side.name != name);
-        self.sides.push(Side {
+    fn put_session_file(&mut self, name: String, state: AgentState) {
+        self.session_files.retain(|file| file.name != name);
+        self.session_files.push(SessionFile {
             name,
             state: Some(state),
             dirty: true,
@@ -310,7 +319,7 @@ impl<'a> StateTxn<'a> {
 
     fn clean_up(&mut self, state: &mut AgentState, now: Time) {
         let mut memory = self.memory.take(&state.session_id);
-        let gone = fail_the_gone(state, &mut memory, self.life, &now.to_string());
+        let gone = mark_gone_failed(state, &mut memory, self.life, &now.to_string());
         let gone = gone.into_iter();
         self.gone
             .extend(gone.map(|end| (state.session_id.clone(), end)));
@@ -326,16 +335,18 @@ impl<'a> StateTxn<'a> {
                 self.main_dirty = true;
                 self.tidy = true;
                 if let Some(name) = layout::session_state_file(session) {
-                    self.put_side(name, main.clone());
+                    self.put_session_file(name, main.clone());
                 }
                 self.main = Some(main);
                 self.promote(now)?;
             } else if let Some(name) = layout::session_state_file(session)
-                && let Some(mut state) = self.side(&name)?.and_then(|side| side.state.clone())
+                && let Some(mut state) = self
+                    .session_file(&name)?
+                    .and_then(|file| file.state.clone())
                 && state.enabled
             {
                 self.clean_up(&mut state, now);
-                self.put_side(name, state);
+                self.put_session_file(name, state);
             }
         }
         Ok(())
@@ -350,20 +361,20 @@ impl<'a> StateTxn<'a> {
             return Ok(());
         };
         for name in state_files(&sessions)? {
-            self.side(&name)?;
+            self.session_file(&name)?;
         }
         let shown = self.main.as_ref().map(|main| main.session_id.clone());
-        let live = self.sides.iter().filter(|side| {
+        let live = self.session_files.iter().filter(|side| {
             side.state.as_ref().is_some_and(|state| {
-                Some(&state.session_id) != shown.as_ref() && self.goes_on(state, now)
+                Some(&state.session_id) != shown.as_ref() && self.is_active(state, now)
             })
         });
         let latest =
-            live.max_by_key(|side| side.state.as_ref().map(|state| state.last_updated.clone()));
-        let Some(name) = latest.map(|side| side.name.clone()) else {
+            live.max_by_key(|file| file.state.as_ref().map(|state| state.last_updated.clone()));
+        let Some(name) = latest.map(|file| file.name.clone()) else {
             return Ok(());
         };
-        let next = self.sides.iter_mut().find(|side| side.name == name);
+        let next = self.session_files.iter_mut().find(|file| file.name == name);
         let next = next.and_then(|next| {
             next.dirty = true;
             next.state.take()
@@ -401,8 +412,8 @@ impl<'a> StateTxn<'a> {
     }
 
     /// Returns a file in the folder of sessions, read once. A file that cannot be parsed is left as it is.
-    fn side(&mut self, name: &str) -> Result<Option<&Side>, StateError> {
-        if !self.sides.iter().any(|side| side.name == name) {
+    fn session_file(&mut self, name: &str) -> Result<Option<&SessionFile>, StateError> {
+        if !self.session_files.iter().any(|file| file.name == name) {
             let state = match self.bkit.child(layout::STATE_SESSIONS)? {
                 None => None,
                 Some(sessions) => match read_file(&sessions, name) {
@@ -411,13 +422,13 @@ impl<'a> StateTxn<'a> {
                     Err(error) => return Err(error),
                 },
             };
-            self.sides.push(Side {
+            self.session_files.push(SessionFile {
                 name: name.to_owned(),
                 state,
                 dirty: false,
             });
         }
-        Ok(self.sides.iter().find(|side| side.name == name))
+        Ok(self.session_files.iter().find(|file| file.name == name))
     }
 
     /// Returns whether this transaction creates the state that viewers poll.
@@ -427,11 +438,11 @@ impl<'a> StateTxn<'a> {
 
     /// Returns every changed file, in an order in which it is safe to write them.
     pub(super) fn outputs(&self) -> Vec<StateWrite> {
-        let dirty = || self.sides.iter().filter(|side| side.dirty);
+        let dirty = || self.session_files.iter().filter(|file| file.dirty);
         let mut outputs: Vec<StateWrite> = dirty()
             .filter_map(|side| {
                 Some(StateWrite {
-                    file: StateFile::Side(side.name.clone()),
+                    file: StateFile::Session(side.name.clone()),
                     bytes: Some(side.state.as_ref()?.to_file()),
                 })
             })
@@ -445,9 +456,9 @@ impl<'a> StateTxn<'a> {
         }
         outputs.extend(
             dirty()
-                .filter(|side| side.state.is_none())
+                .filter(|file| file.state.is_none())
                 .map(|side| StateWrite {
-                    file: StateFile::Side(side.name.clone()),
+                    file: StateFile::Session(side.name.clone()),
                     bytes: None,
                 }),
         );
@@ -517,18 +528,18 @@ impl StateWrite {
     pub(super) fn write(&self, bkit: &Dir) -> Result<(), StateError> {
         match (&self.file, &self.bytes) {
             (StateFile::Main, Some(bytes)) => {
-                bkit.replace(layout::AGENT_STATE, bytes, Sync::Fast)?;
+                bkit.replace(layout::AGENT_STATE, bytes, Durability::Fast)?;
             }
             (StateFile::Memory, Some(bytes)) => {
-                bkit.replace(layout::HOOK_MEMORY, bytes, Sync::Fast)?;
+                bkit.replace(layout::HOOK_MEMORY, bytes, Durability::Fast)?;
             }
             // Neither the shown state nor the hook memory is ever removed.
             (StateFile::Main | StateFile::Memory, None) => {}
-            (StateFile::Side(name), Some(bytes)) => {
+            (StateFile::Session(name), Some(bytes)) => {
                 let sessions = bkit.child_or_create(layout::STATE_SESSIONS)?;
-                sessions.replace(name, bytes, Sync::Fast)?;
+                sessions.replace(name, bytes, Durability::Fast)?;
             }
-            (StateFile::Side(name), None) => {
+            (StateFile::Session(name), None) => {
                 if let Some(sessions) = bkit.child(layout::STATE_SESSIONS)? {
                     sessions.remove(name)?;
                 }
@@ -540,13 +551,13 @@ impl StateWrite {
 
 /// Shows teammates that are proven gone as failed: by the process that called their hooks, or by the sessions that the
 /// client recorded for their panes. Returns these teammates; each is reported once.
-fn fail_the_gone(
+fn mark_gone_failed(
     state: &mut AgentState,
     memory: &mut SessionMemory,
     life: &SessionLife<'_>,
     now: &str,
 ) -> Vec<EndRecord> {
-    let is_gone = |process| life.machine().life(process) == Life::Gone;
+    let is_gone = |process| life.machine().process_state(process) == ProcessState::Gone;
     let recorded = memory.teammates.iter();
     let mut gone: Vec<(String, u32)> = recorded
         .filter(|(_, process)| is_gone(process))
@@ -565,13 +576,13 @@ fn fail_the_gone(
             memory.teammates.remove(&name);
             continue;
         }
-        ends.push(EndRecord::unseen(&state.team_name, &name));
+        ends.push(EndRecord::vanished(&state.team_name, &name));
         let stop = Op::Stop {
             name: name.clone(),
             failed: true,
             reason: Some(format!("process {pid} is gone")),
         };
-        memory.is_gone(&name);
+        memory.note_gone(&name);
         // A row whose last turn had failed keeps its error.
         stop.apply(state, memory, now);
     }

@@ -7,14 +7,14 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::{Dir, FileKind, Sync, retry, step};
+use super::{Dir, Durability, FileKind, retry, step};
 use crate::error::{FsError, OrTrace as _};
 use crate::fail;
 
 impl Dir {
     /// Creates a file that must not exist yet (`O_EXCL`, 0600) with this content, and returns false when the name is
     /// taken.
-    pub fn create_new(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<bool, FsError> {
+    pub fn create_new(&self, name: &str, bytes: &[u8], sync: Durability) -> Result<bool, FsError> {
         self.create_new_with_mode(name, bytes, sync, Mode::RUSR | Mode::WUSR)
     }
 
@@ -23,7 +23,7 @@ impl Dir {
         &self,
         name: &str,
         bytes: &[u8],
-        sync: Sync,
+        sync: Durability,
         mode: Mode,
     ) -> Result<bool, FsError> {
         let path = self.checked("create", name)?;
@@ -35,8 +35,8 @@ impl Dir {
             Err(error) => return Err(FsError::io("create", &path, error)),
         };
         let written = write_once(&fd, bytes, &path).and_then(|()| match sync {
-            Sync::Durable => sync_fd(&fd, &path),
-            Sync::Fast => Ok(()),
+            Durability::Durable => sync_fd(&fd, &path),
+            Durability::Fast => Ok(()),
         });
         if let Err(error) = written {
             // A partial file must not stay under a name that other processes wait for.
@@ -47,7 +47,7 @@ impl Dir {
     }
 
     /// Replaces a file atomically: readers see the old content or the new one. A symbolic link in its place is refused.
-    pub fn replace(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<(), FsError> {
+    pub fn replace(&self, name: &str, bytes: &[u8], sync: Durability) -> Result<(), FsError> {
         let path = self.checked("write", name)?;
         if let Some(stamp) = self.stamp(name)?
             && stamp.kind != FileKind::File
@@ -66,7 +66,7 @@ impl Dir {
             self.remove(&temp).or_trace("remove a temporary file");
             return Err(error);
         }
-        if sync == Sync::Durable {
+        if sync == Durability::Durable {
             self.sync()?;
         }
         Ok(())
@@ -96,15 +96,15 @@ impl Dir {
     /// Appends bytes with one `write` and returns the previous size of the file.
     ///
     /// A partial write is undone, so that a full disk leaves no torn line.
-    pub fn append(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<u64, FsError> {
+    pub fn append(&self, name: &str, bytes: &[u8], sync: Durability) -> Result<u64, FsError> {
         let path = self.checked("append to", name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
         let Some((fd, stamp)) = self.open_plain("append to", name, flags)? else {
             return Err(FsError::io("append to", &path, Errno::NOENT));
         };
         let written = write_once(&fd, bytes, &path).and_then(|()| match sync {
-            Sync::Durable => sync_fd(&fd, &path),
-            Sync::Fast => Ok(()),
+            Durability::Durable => sync_fd(&fd, &path),
+            Durability::Fast => Ok(()),
         });
         if let Err(error) = written {
             if step("cut", &path).is_ok() {

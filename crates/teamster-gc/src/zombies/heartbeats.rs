@@ -51,7 +51,7 @@ pub(super) fn of_team(
 /// clock was set back, counts as fresh, so that nothing is removed because of it.
 pub(super) fn judge(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> HeartbeatVerdict {
     let (now, limits) = (scanner.options.now, Limits::default());
-    let life = |process: &ProcessId| scanner.options.machine.life(process);
+    let life = |process: &ProcessId| scanner.options.machine.process_state(process);
     match health::judge(now, Some(beat), None, life, &limits).verdict {
         Verdict::Dead => HeartbeatVerdict::Dead,
         _ if now.since(beat.last_poll_at) < limits.stale => HeartbeatVerdict::Alive,

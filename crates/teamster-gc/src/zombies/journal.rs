@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, Durability, FsError, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::ZombieSeen;
 use teamster_journal::{Event, EventActor, EventKind, LINE_LIMIT, NewEvent};
-use teamster_store::{FileStore, Read as _, Settings, Store as _, SystemClock};
+use teamster_store::{FileStore, FileStoreSettings, ReadStore as _, Store as _, SystemClock};
 use teamster_types::json;
 use teamster_types::{TeamName, Time};
 
@@ -66,10 +66,10 @@ fn journal_of(scanner: &ZombieScanner<'_>, zombie: &Zombie) -> Option<(FileStore
         TeamFolderEntry::Team(folder) if folder.is_ours() => {}
         _ => return None,
     }
-    let settings = Settings {
-        sync: Sync::Fast,
+    let settings = FileStoreSettings {
+        sync: Durability::Fast,
         patience: scanner.options.budget.patience(),
-        ..Settings::default()
+        ..FileStoreSettings::default()
     };
     let store = FileStore::open(scanner.options.layout, Arc::new(SystemClock), settings).ok()?;
     Some((store, team))
@@ -128,6 +128,6 @@ pub(super) fn append(
         registry.truncate(layout::JOURNAL, from + end as u64)?;
     }
     let event = new.placed(last.seq + 1, teamster_fs::random_hex(), now, last.team);
-    registry.append(layout::JOURNAL, &json::to_line(&event), Sync::Durable)?;
+    registry.append(layout::JOURNAL, &json::to_line(&event), Durability::Durable)?;
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use teamster_fs::{Dir, FileKind, FsError, Lock, Stamp, Waited, layout, remove_tree};
+use teamster_fs::{Dir, FileKind, FsError, Lock, LockWait, Stamp, layout, remove_tree};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::phrase::{Phrase, PhraseCode};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
@@ -148,7 +148,7 @@ pub(super) fn workers(
 ) -> Result<Vec<Leftover>, FsError> {
     let config = team.config();
     let host = config.and_then(TeamConfig::host);
-    if host.is_some_and(|host| scanner.options.machine.life(&host) != Life::Gone) {
+    if host.is_some_and(|host| scanner.options.machine.process_state(&host) != ProcessState::Gone) {
         return Ok(Vec::new());
     }
     let project = config.and_then(TeamConfig::project);
@@ -205,7 +205,9 @@ fn without_run(
 
 fn is_running(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> bool {
     let process = beat.process();
-    process.is_some_and(|process| scanner.options.machine.life(&process) == Life::Alive)
+    process.is_some_and(|process| {
+        scanner.options.machine.process_state(&process) == ProcessState::Alive
+    })
 }
 
 /// Returns the workers in this project whose team is gone: heartbeats of dead workers, and workers that may still run.
@@ -246,7 +248,9 @@ fn orphan(scanner: &ZombieScanner<'_>, beat: &Heartbeat, why: PhraseCode) -> Lef
         let has_all = process.process_start_time != 0
             && (&process.boot_id, &process.pid_ns) == (&me.boot_id, &me.pid_ns)
             && !me.pid_ns.is_empty();
-        has_all && process.pid != me.pid && scanner.options.machine.life(process) == Life::Alive
+        has_all
+            && process.pid != me.pid
+            && scanner.options.machine.process_state(process) == ProcessState::Alive
     };
     let process = beat.process().filter(is_whole);
     let runs = match &process {
@@ -407,8 +411,8 @@ impl FileLocation {
                     scanner.options.budget.patience(),
                     false,
                 )? {
-                    Waited::Held(lock) => Some(lock),
-                    Waited::TimedOut => return Ok(false),
+                    LockWait::Held(lock) => Some(lock),
+                    LockWait::TimedOut => return Ok(false),
                 }
             }
             _ => None,

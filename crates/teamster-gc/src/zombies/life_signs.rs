@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use teamster_claude::state::States;
+use teamster_claude::state::StateFiles;
 use teamster_fs::{FileKind, FsError, Lock, layout};
 use teamster_types::phrase::{Phrase, PhraseCode};
-use teamster_types::process::Life;
+use teamster_types::process::ProcessState;
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
@@ -54,14 +54,14 @@ impl LifeSigns {
     /// Adds one of two phrases: that the process runs, or that it cannot be judged from here.
     fn add(
         &mut self,
-        life: Life,
+        life: ProcessState,
         [runs, not_judged]: [PhraseCode; 2],
         say: impl Fn(PhraseCode) -> Phrase,
     ) {
         match life {
-            Life::Alive => self.alive.push(say(runs)),
-            Life::Unknown => self.unsure.push(say(not_judged)),
-            Life::Gone => {}
+            ProcessState::Alive => self.alive.push(say(runs)),
+            ProcessState::Unknown => self.unsure.push(say(not_judged)),
+            ProcessState::Gone => {}
         }
     }
 }
@@ -85,11 +85,11 @@ pub(super) fn lead_gone(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Optio
     // that the lead called in its project has recorded the process, too.
     if let Some(project) = config.project() {
         let layout = scanner.options.layout.of_project(Path::new(project));
-        records.extend(States::of(&layout).lead_process(lead_session));
+        records.extend(StateFiles::of(&layout).lead_process(lead_session));
     }
     let all_gone = records
         .iter()
-        .all(|process| machine.life(process) == Life::Gone);
+        .all(|process| machine.process_state(process) == ProcessState::Gone);
     let proof = records.iter().rfind(|process| !process.pid_ns.is_empty())?;
     all_gone.then(|| Phrase::new(PhraseCode::LeadProcessGone, [("pid", &proof.pid)]))
 }
@@ -110,7 +110,7 @@ pub(super) fn gather(
     };
     leaders(scanner, team, &mut signs);
     if let Some(config) = team.config().filter(|_| !team.is_ours()) {
-        let members = members::look_at(scanner, &team.name, config);
+        let members = members::assess(scanner, &team.name, config);
         signs.alive.extend(members.alive);
         signs.unsure.extend(members.unsure);
         signs.unproven = members.unproven;
@@ -135,13 +135,13 @@ fn leaders(scanner: &ZombieScanner<'_>, team: &TeamFolder, signs: &mut LifeSigns
             PhraseCode::LeadProcessRuns,
             PhraseCode::LeadProcessNotJudged,
         ];
-        signs.add(machine.life(&process), codes, |code| {
+        signs.add(machine.process_state(&process), codes, |code| {
             Phrase::new(code, [("pid", &process.pid)])
         });
     }
     if let Some(process) = config.and_then(TeamConfig::host) {
         let codes = [PhraseCode::HostRuns, PhraseCode::HostNotJudged];
-        signs.add(machine.life(&process), codes, |code| {
+        signs.add(machine.process_state(&process), codes, |code| {
             Phrase::new(code, [("pid", &process.pid)])
         });
     }
@@ -152,7 +152,7 @@ fn leaders(scanner: &ZombieScanner<'_>, team: &TeamFolder, signs: &mut LifeSigns
                 PhraseCode::LeadSessionRuns,
                 PhraseCode::LeadSessionNotJudged,
             ];
-            signs.add(machine.life(&session.process), codes, |code| {
+            signs.add(machine.process_state(&session.process), codes, |code| {
                 Phrase::new(code, [("pid", &session.process.pid)])
             });
         }
@@ -280,8 +280,8 @@ fn one_task(scanner: &ZombieScanner<'_>, id: &TaskId, task: &Task, signs: &mut L
         return;
     }
     // The claimer of a completed task may be on any machine by now; it counts only if it can be judged from here.
-    match scanner.options.machine.life(&claim.process()) {
-        Life::Unknown if !at_work => {}
+    match scanner.options.machine.process_state(&claim.process()) {
+        ProcessState::Unknown if !at_work => {}
         life => {
             let codes = [PhraseCode::ClaimerRuns, PhraseCode::ClaimerNotJudged];
             signs.add(life, codes, |code| {
@@ -348,19 +348,25 @@ mod tests {
         let text = json!(me.process_start_time.to_string());
         let other = json!((me.process_start_time + 1).to_string());
         for (value, expected) in [
-            (record(&here, text.clone()), Life::Alive),
-            (record(&here, json!(me.process_start_time)), Life::Alive),
-            (record("", text.clone()), Life::Alive),
-            (record(&here, json!([])), Life::Alive),
-            (record(&here, other), Life::Gone),
+            (record(&here, text.clone()), ProcessState::Alive),
+            (
+                record(&here, json!(me.process_start_time)),
+                ProcessState::Alive,
+            ),
+            (record("", text.clone()), ProcessState::Alive),
+            (record(&here, json!([])), ProcessState::Alive),
+            (record(&here, other), ProcessState::Gone),
             (
                 record("another#pid:[4026531836]", text.clone()),
-                Life::Unknown,
+                ProcessState::Unknown,
             ),
-            (record(&format!("{}#pid:[1]", me.host), text), Life::Unknown),
+            (
+                record(&format!("{}#pid:[1]", me.host), text),
+                ProcessState::Unknown,
+            ),
         ] {
             let process = lead(&value).unwrap();
-            assert_eq!(machine.life(&process), expected, "{value}");
+            assert_eq!(machine.process_state(&process), expected, "{value}");
         }
         for none in [json!({}), json!({"pid": 0}), json!({"pid": "x"}), json!(7)] {
             assert_eq!(lead(&none), None, "{none}");

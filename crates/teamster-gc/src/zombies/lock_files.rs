@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use teamster_fs::{Dir, FileKind, FsError, Stamp, layout};
 use teamster_types::phrase::{Phrase, PhraseCode};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TaskId, Time};
 
 use super::scanner::ZombieScanner;
@@ -84,7 +84,7 @@ pub(super) fn is_gone(scanner: &ZombieScanner<'_>, pid: u32) -> bool {
         process_start_time: 0,
         ..scanner.options.machine.me().clone()
     };
-    scanner.options.machine.life(&process) == Life::Gone
+    scanner.options.machine.process_state(&process) == ProcessState::Gone
 }
 
 fn temp_file(scanner: &ZombieScanner<'_>, pid: u32, age: Duration) -> (LockFileState, Phrase) {
@@ -132,9 +132,9 @@ fn claim_lock(
     let age = made.map_or(age, |made| {
         scanner.options.now.since(Time::from_millis(made))
     });
-    let state = match scanner.options.machine.life(&process) {
-        Life::Gone if age >= ABANDONED => LockFileState::Abandoned,
-        Life::Unknown => LockFileState::Unsure,
+    let state = match scanner.options.machine.process_state(&process) {
+        ProcessState::Gone if age >= ABANDONED => LockFileState::Abandoned,
+        ProcessState::Unknown => LockFileState::Unsure,
         _ => LockFileState::InUse,
     };
     let what = Phrase::new(PhraseCode::ClaimLockLeft, [("pid", &process.pid)]);

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use teamster_claude::state::States;
+use teamster_claude::state::StateFiles;
 use teamster_fs::OrTrace as _;
-use teamster_store::{FileStore, Settings, SystemClock};
+use teamster_store::{FileStore, FileStoreSettings, SystemClock};
 use teamster_types::TeamName;
 use teamster_types::phrase::{Phrase, PhraseCode};
-use teamster_types::process::Life;
-use teamster_types::session::life_in_pane;
+use teamster_types::process::ProcessState;
+use teamster_types::session::process_state_in_pane;
 use teamster_types::team::TeamConfig;
 use teamster_view::workers::{WorkerRow, dead_teammates};
 
@@ -45,7 +45,7 @@ pub(super) struct TeamMembers {
 }
 
 /// Judges every member but the lead.
-pub(super) fn look_at(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConfig) -> TeamMembers {
+pub(super) fn assess(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConfig) -> TeamMembers {
     let mut all = TeamMembers::default();
     let lead_session = text(config, "leadSessionId");
     for (pid, process) in scanner.processes() {
@@ -85,7 +85,7 @@ fn gone_clients(
     let Some(project) = config.project() else {
         return BTreeMap::new();
     };
-    let states = States::of(&scanner.options.layout.of_project(Path::new(project)));
+    let states = StateFiles::of(&scanner.options.layout.of_project(Path::new(project)));
     let state = states.of_session(session);
     let state = state.ok_or_trace("read the state of a lead's session");
     state
@@ -101,8 +101,9 @@ fn in_pane(
     all: &mut TeamMembers,
 ) {
     let (name, pane) = (member.name, member.pane);
-    let life = |process: &_| scanner.options.machine.life(process);
-    if let Some((Life::Alive, pid)) = life_in_pane(scanner.sessions(), pane, life) {
+    let life = |process: &_| scanner.options.machine.process_state(process);
+    if let Some((ProcessState::Alive, pid)) = process_state_in_pane(scanner.sessions(), pane, life)
+    {
         all.alive.push(Phrase::new(
             PhraseCode::ClientRunsInPane,
             [("pid", &pid), ("pane", &pane), ("name", &name)],
@@ -167,7 +168,11 @@ pub(super) fn ended(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Vec<Zombi
         return Vec::new();
     }
     let options = scanner.options;
-    let store = FileStore::open(options.layout, Arc::new(SystemClock), Settings::default());
+    let store = FileStore::open(
+        options.layout,
+        Arc::new(SystemClock),
+        FileStoreSettings::default(),
+    );
     let dead = store.and_then(|store| dead_teammates(&store, options.layout, &name, config));
     let zombie = |row: WorkerRow| {
         let told = format!("{} has ended: {}", row.name, row.evidence.join(", "));

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use teamster_claude::state::{Op, StateChange, States};
+use teamster_claude::state::{Op, StateChange, StateFiles};
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::EventActor;
-use teamster_store::{FileStore, Result, Settings, StoreError, SystemClock, keep_journal};
+use teamster_store::{FileStore, FileStoreSettings, Result, StoreError, SystemClock, keep_journal};
 use teamster_types::TeamName;
 use teamster_types::process::ProcessId;
 use teamster_types::team::TeamConfig;
@@ -285,7 +285,7 @@ fn end_state_of(scanner: &ZombieScanner<'_>, folder: &TeamFolder) {
     }
     let layout = scanner.options.layout.of_project(Path::new(project));
     let end = StateChange::new(session, scanner.options.now, vec![Op::CleanUp]);
-    States::of(&layout)
+    StateFiles::of(&layout)
         .apply_or_leave(end, Duration::ZERO)
         .or_trace("end the state of a team that was removed");
 }
@@ -312,7 +312,7 @@ fn dismiss(
     let ended = guest.launch.as_deref().filter(|_| options.kill);
     let put_in_order = || -> std::result::Result<(), StoreError> {
         let clock = Arc::new(SystemClock);
-        let store = FileStore::open(scanner.options.layout, clock, Settings::default())?;
+        let store = FileStore::open(scanner.options.layout, clock, FileStoreSettings::default())?;
         let (machine, actor) = (scanner.options.machine, EventActor::System);
         reclaim::reclaim(&store, machine, &guest.team, &guest.worker, ended, &actor)?;
         let Some(project) = Dir::open_root(&guest.project)? else {

@@ -1,7 +1,7 @@
 //! Restoring a team from the trash.
 
 use serde::Serialize;
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, Durability, FsError, layout};
 use teamster_journal::payload::EmptyPayload;
 use teamster_journal::{EventActor, EventKind, EventType, NewEvent};
 use teamster_store::{Result, StoreError};
@@ -88,7 +88,7 @@ fn prepare(scanner: &ZombieScanner<'_>, entry: &TrashEntry) -> Result<()> {
             last.is(EventType::TeamDeleted)
         })?;
         let now = scanner.options.now.to_string();
-        registry.replace(layout::RESTORED, now.as_bytes(), Sync::Fast)?;
+        registry.replace(layout::RESTORED, now.as_bytes(), Durability::Fast)?;
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ const SWEEP_AT_END: Duration = Duration::from_millis(50);
 
 /// The result of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepReport {
     /// Teams that were moved to the trash.
     pub moved: Vec<String>,
     /// How many trash entries were deleted for good.
@@ -71,7 +71,7 @@ pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
     response
 }
 
-fn log(response: &mut HookResponse, event: &str, swept: Result<Swept>) {
+fn log(response: &mut HookResponse, event: &str, swept: Result<SweepReport>) {
     response.log.push(match swept {
         Ok(swept) => format!("{event}: {swept:?}"),
         Err(error) => format!("{event}: nothing was swept: {error}"),
@@ -85,7 +85,7 @@ pub fn sweep_at_session_start(
     machine: &Machine,
     now: Time,
     time: Duration,
-) -> Result<Swept> {
+) -> Result<SweepReport> {
     sweep(layout, machine, now, time, None)
 }
 
@@ -97,7 +97,7 @@ pub fn clean_up_at_session_end(
     now: Time,
     time: Duration,
     session: &str,
-) -> Result<Swept> {
+) -> Result<SweepReport> {
     sweep(layout, machine, now, time, Some(session))
 }
 
@@ -107,7 +107,7 @@ fn sweep(
     now: Time,
     time: Duration,
     ended: Option<&str>,
-) -> Result<Swept> {
+) -> Result<SweepReport> {
     let scan_options = ScanOptions {
         layout,
         machine,
@@ -116,7 +116,7 @@ fn sweep(
         panes: Panes::NotAsked,
         budget: TimeBudget::of(time),
     };
-    let mut swept = Swept {
+    let mut swept = SweepReport {
         moved: Vec::new(),
         purged: 0,
         complete: true,

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use teamster_fs::{Dir, FsError, Lock, Sync, Waited, layout, remove_tree_while};
+use teamster_fs::{Dir, Durability, FsError, Lock, LockWait, layout, remove_tree_while};
 use teamster_isolate::OrTrace as _;
 use teamster_store::{Result, StoreError};
 use teamster_types::Time;
@@ -85,8 +85,8 @@ impl Trash {
         };
         let patience = scanner.options.budget.patience();
         match Lock::wait(&dir, layout::TRASH_LOCK, patience, false)? {
-            Waited::Held(lock) => Ok(Some(Self { dir, _lock: lock })),
-            Waited::TimedOut => Err(StoreError::busy(
+            LockWait::Held(lock) => Ok(Some(Self { dir, _lock: lock })),
+            LockWait::TimedOut => Err(StoreError::busy(
                 "another process is removing or restoring teams right now; nothing was changed",
             )
             .hint("try again in a moment")),
@@ -371,7 +371,7 @@ fn team_of(entry: &str) -> Option<String> {
 /// Writes the note of an entry, before anything is moved.
 pub(super) fn write_note(dir: &Dir, note: &TrashNote) -> Result<(), FsError> {
     let bytes = serde_json::to_vec(note).unwrap_or_default();
-    dir.replace(layout::TRASH_NOTE, &bytes, Sync::Fast)
+    dir.replace(layout::TRASH_NOTE, &bytes, Durability::Fast)
 }
 
 /// Moves both folders of an entry back to their places, the registry last; returns false, leaving them in the trash,
@@ -408,8 +408,8 @@ fn hold(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Result<WriterLock, Fs
     let patience = scanner.options.budget.patience();
     Ok(
         match Lock::wait(tasks, layout::TEAM_LOCK, patience, false)? {
-            Waited::Held(lock) => WriterLock::Held(lock),
-            Waited::TimedOut => WriterLock::Busy,
+            LockWait::Held(lock) => WriterLock::Held(lock),
+            LockWait::TimedOut => WriterLock::Busy,
         },
     )
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use teamster_fs::layout;
 use teamster_journal::{EventType, RunState, TeamState};
-use teamster_store::{FileStore, Read, Settings, SystemClock};
+use teamster_store::{FileStore, FileStoreSettings, ReadStore, SystemClock};
 use teamster_types::created_at::created_at;
 use teamster_types::phrase::{Phrase, PhraseCode};
-use teamster_types::process::Life;
+use teamster_types::process::ProcessState;
 use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
@@ -240,7 +240,7 @@ fn verdict_of_old(signs: &LifeSigns) -> Phrase {
 /// Returns whether the journal says that a run is active or deleted while the process that hosted it is gone.
 fn is_stalled(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> bool {
     let host = team.config().and_then(TeamConfig::host);
-    host.is_some_and(|host| scanner.options.machine.life(&host) == Life::Gone)
+    host.is_some_and(|host| scanner.options.machine.process_state(&host) == ProcessState::Gone)
         && matches!(
             run_of(scanner, team),
             RunProgress::Started | RunProgress::Deleted
@@ -255,7 +255,7 @@ pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgr
     let store = FileStore::open(
         scanner.options.layout,
         Arc::new(SystemClock),
-        Settings::default(),
+        FileStoreSettings::default(),
     );
     let of_team = TEAM_TURNING_POINTS.map(EventType::name);
     let of_run = RunState::TURNING_POINTS.map(EventType::name);

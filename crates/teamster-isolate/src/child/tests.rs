@@ -90,7 +90,7 @@ fn a_signal_is_told_as_one() {
         said.recv_timeout(LONG).unwrap(),
         ChildEvent::Line(
             OutputStream::Output,
-            OutputLine::new(b"up".to_vec(), &Arc::new(Room::default()))
+            OutputLine::new(b"up".to_vec(), &Arc::new(BufferBudget::default()))
         )
     );
     running.signal(Signal::TERM);

@@ -52,7 +52,7 @@ impl CheckTree {
             .done()
             .map_err(|error| error.in_removed_tree(repo, commit))?;
         if tree.worktree.head()? != *commit {
-            return Err(GitError::odd("the commit to check", &path));
+            return Err(GitError::unexpected_output("the commit to check", &path));
         }
         Ok(tree)
     }

@@ -188,7 +188,8 @@ impl GitCommand {
     pub(crate) fn commit(self) -> Result<CommitId, GitError> {
         let folder = self.folder.clone();
         let text = self.text()?;
-        text.parse().map_err(|_| GitError::odd("a commit", &folder))
+        text.parse()
+            .map_err(|_| GitError::unexpected_output("a commit", &folder))
     }
 
     /// Returns its output as a commit id; `None` when it exits with code 1.
@@ -199,7 +200,7 @@ impl GitCommand {
                 .trim_end()
                 .parse()
                 .map(Some)
-                .map_err(|_| GitError::odd("a commit", &self.folder)),
+                .map_err(|_| GitError::unexpected_output("a commit", &self.folder)),
             Some(1) => Ok(None),
             _ => Err(self.failed(&ended)),
         }

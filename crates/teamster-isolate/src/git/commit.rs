@@ -96,7 +96,7 @@ impl Worktree {
         let text = found.map_or_else(String::new, |(bytes, _)| {
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        let odd = |_| GitError::odd("a merge", &self.path);
+        let odd = |_| GitError::unexpected_output("a merge", &self.path);
         text.lines().map(|line| line.parse().map_err(odd)).collect()
     }
 
@@ -110,7 +110,7 @@ impl Worktree {
     pub(super) fn remove_stale_index_lock(&self) -> Result<(), GitError> {
         if let Some(dir) = Dir::open_root(self.admin())?
             && let Some(stamp) = dir.stamp(INDEX_LOCK)?
-            && proc::at_work_in(&self.path).is_some_and(|pids| pids.is_empty())
+            && proc::processes_in(&self.path).is_some_and(|pids| pids.is_empty())
             && dir.stamp(INDEX_LOCK)? == Some(stamp)
         {
             dir.remove(INDEX_LOCK)?;

@@ -20,7 +20,7 @@ const PLAIN: [&str; 5] = [
 
 /// The tip of one of a team's branches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tip {
+pub struct BranchTip {
     /// A worker's name, `integration`, or the name of work that was kept.
     pub name: String,
     /// The branch.
@@ -31,7 +31,7 @@ pub struct Tip {
 
 /// The number of lines added to and removed from a file; `None` for a binary file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Count {
+pub struct FileLineCounts {
     /// The file.
     pub path: String,
     /// Added lines.
@@ -41,13 +41,13 @@ pub struct Count {
 }
 
 /// Returns the branches of a team, sorted by name.
-pub fn tips(repo: &Repo, team: &TeamName) -> Result<Vec<Tip>, GitError> {
+pub fn tips(repo: &Repo, team: &TeamName) -> Result<Vec<BranchTip>, GitError> {
     let prefix = team_branch(team, "");
     let mut found = Vec::new();
     for branch in branches(repo, &prefix)? {
         let name = branch.strip_prefix(&prefix).map(str::to_owned);
         if let (Some(name), Some(commit)) = (name, repo.resolve(&head_ref(&branch))?) {
-            found.push(Tip {
+            found.push(BranchTip {
                 name,
                 branch,
                 commit,
@@ -91,7 +91,11 @@ impl Repo {
     }
 
     /// Returns the files that differ between two commits.
-    pub fn counted(&self, base: &CommitId, commit: &CommitId) -> Result<Vec<Count>, GitError> {
+    pub fn line_counts(
+        &self,
+        base: &CommitId,
+        commit: &CommitId,
+    ) -> Result<Vec<FileLineCounts>, GitError> {
         let bytes = self
             .call()
             .args(["diff", "--numstat", "-z"])
@@ -106,7 +110,7 @@ impl Repo {
                 let line = String::from_utf8_lossy(line);
                 let mut parts = line.splitn(3, '\t');
                 let (added, removed) = (parts.next()?, parts.next()?);
-                Some(Count {
+                Some(FileLineCounts {
                     path: parts.next()?.to_owned(),
                     added: added.parse().ok(),
                     removed: removed.parse().ok(),

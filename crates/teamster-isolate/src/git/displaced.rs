@@ -169,7 +169,7 @@ pub(super) fn finished(repo: &Repo, path: &Path) -> Result<Option<RegisteredWork
     let start = Instant::now();
     loop {
         let entry = registered::at(repo, path)?;
-        let patience = match proc::at_work_in(path) {
+        let patience = match proc::processes_in(path) {
             Some(pids) if pids.is_empty() => Duration::ZERO,
             Some(_) => AT_WORK,
             None => UNSEEN,

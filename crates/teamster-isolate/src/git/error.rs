@@ -78,7 +78,7 @@ impl GitError {
     }
 
     /// Returns the error for unexpected output of git.
-    pub(crate) fn odd(what: &str, folder: &Path) -> Self {
+    pub(crate) fn unexpected_output(what: &str, folder: &Path) -> Self {
         Self::failed(
             format!("git printed something unexpected about {what}"),
             format!("`git -C {} fsck` checks the repository", folder.display()),

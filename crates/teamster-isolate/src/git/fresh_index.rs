@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use teamster_fs::{Dir, ProjectFiles, Sync, layout, remove_tree};
+use teamster_fs::{Dir, Durability, ProjectFiles, layout, remove_tree};
 
 use super::changes::status;
 use super::command::{GitCommand, GitSetting};
@@ -188,7 +188,9 @@ impl FreshIndex {
     fn recall(&self) {
         let last = LAST_INDEX.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(look) = last.as_ref().filter(|look| look.admin == self.dir.path()) {
-            let put = self.dir.create_new(&self.name, &look.index, Sync::Fast);
+            let put = self
+                .dir
+                .create_new(&self.name, &look.index, Durability::Fast);
             let put = put.and_then(|_| self.dir.set_modified(&self.name, look.modified));
             if put.is_err() {
                 self.dir
@@ -309,7 +311,8 @@ impl FreshIndex {
     /// Returns the path of a file with the recorded ignore patterns.
     fn ignored(&self) -> Result<PathBuf, GitError> {
         let [_, _, name, ..] = self.files();
-        self.dir.replace(&name, self.rules.ignored(), Sync::Fast)?;
+        self.dir
+            .replace(&name, self.rules.ignored(), Durability::Fast)?;
         Ok(self.dir.join(&name))
     }
 
@@ -392,7 +395,7 @@ impl FreshIndex {
     /// Returns a git command for path patterns, which are separated by zero bytes.
     fn call_with_paths(&self, paths: &[u8], command: &[&str]) -> Result<GitCommand, GitError> {
         let [_, _, _, name, ..] = self.files();
-        self.dir.replace(&name, paths, Sync::Fast)?;
+        self.dir.replace(&name, paths, Durability::Fast)?;
         Ok(self
             .call()
             .args(command)

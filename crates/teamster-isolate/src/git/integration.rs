@@ -41,7 +41,7 @@ pub struct Integration {
 /// An integration worktree that is ready for use, and the branch with work that was found in it and not committed to
 /// its branch.
 #[derive(Debug)]
-pub struct Ready {
+pub struct PreparedIntegration {
     /// The worktree.
     pub integration: Integration,
     /// A branch with the work that was found; only the team should work there, but another program did.
@@ -51,7 +51,11 @@ pub struct Ready {
 impl Integration {
     /// Creates the worktree and its branch from `base`, or reuses those that an earlier run left, at whatever point it
     /// was killed. A branch with work based on another commit is refused and left alone.
-    pub fn prepare(repo: &Repo, team: &TeamName, base: &CommitId) -> Result<Ready, GitError> {
+    pub fn prepare(
+        repo: &Repo,
+        team: &TeamName,
+        base: &CommitId,
+    ) -> Result<PreparedIntegration, GitError> {
         let dir = team_folder(repo, team)?;
         let _held = hold(&dir, INTEGRATION)?;
         let mut salvaged = clear_place(repo, team, &dir)?;
@@ -72,7 +76,7 @@ impl Integration {
             // It contains nothing that is not in `base`, or it would have been refused.
             integration.advance(&head, base, "teamster: begin again from a newer commit")?;
         }
-        Ok(Ready {
+        Ok(PreparedIntegration {
             integration,
             salvaged,
         })
@@ -207,7 +211,7 @@ impl Integration {
                 Some(admin) => admin.stamp(INDEX_LOCK)?.is_some(),
                 None => false,
             };
-            let others = proc::at_work_in(self.path()).is_some_and(|pids| !pids.is_empty());
+            let others = proc::processes_in(self.path()).is_some_and(|pids| !pids.is_empty());
             if !(is_locked && others) {
                 return Ok(());
             }

@@ -24,7 +24,7 @@ pub(super) const CHUNK: usize = 500;
 
 /// How a file in a work tree compares with a commit that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compared {
+enum FileComparison {
     /// It is the same.
     Same,
     /// It differs.
@@ -112,8 +112,8 @@ impl<'a> LandingSnapshot<'a> {
         before.untouched = changed
             .into_iter()
             .filter(|path| match (old.get(path), new.get(path)) {
-                (Some(old), _) => *old == Compared::Same,
-                (None, new) => new == Some(&Compared::Missing),
+                (Some(old), _) => *old == FileComparison::Same,
+                (None, new) => new == Some(&FileComparison::Missing),
             })
             .collect();
         if let Some(beneath) = ProjectFiles::open(folder)? {
@@ -137,20 +137,20 @@ impl<'a> LandingSnapshot<'a> {
         let mut unknown: Vec<&Vec<u8>> = Vec::new();
         for path in &self.untouched {
             match (old.get(path), new.get(path)) {
-                (Some(Compared::Same), _) | (None, None | Some(Compared::Missing)) => {}
-                (Some(Compared::Missing), _) => bring_back.push(path),
-                (Some(Compared::Other), new) => {
-                    if new == Some(&Compared::Same) || self.is_half_written(path)? {
+                (Some(FileComparison::Same), _) | (None, None | Some(FileComparison::Missing)) => {}
+                (Some(FileComparison::Missing), _) => bring_back.push(path),
+                (Some(FileComparison::Other), new) => {
+                    if new == Some(&FileComparison::Same) || self.is_half_written(path)? {
                         bring_back.push(path);
                     } else {
                         unknown.push(path);
                     }
                 }
-                (None, Some(Compared::Same)) => take_away.push(path),
-                (None, Some(Compared::Other)) if self.is_half_written(path)? => {
+                (None, Some(FileComparison::Same)) => take_away.push(path),
+                (None, Some(FileComparison::Other)) if self.is_half_written(path)? => {
                     take_away.push(path);
                 }
-                (None, Some(Compared::Other)) => unknown.push(path),
+                (None, Some(FileComparison::Other)) => unknown.push(path),
             }
         }
         // First remove new files, which frees space on a full disk.
@@ -187,8 +187,8 @@ impl<'a> LandingSnapshot<'a> {
         let now_old = self.compare(&self.old, &self.untouched)?;
         let now_new = self.compare(&self.new, &self.untouched)?;
         let is_back = |path: &&Vec<u8>| match now_old.get(*path) {
-            Some(old) => *old == Compared::Same,
-            None => matches!(now_new.get(*path), None | Some(Compared::Missing)),
+            Some(old) => *old == FileComparison::Same,
+            None => matches!(now_new.get(*path), None | Some(FileComparison::Missing)),
         };
         let mut left: BTreeSet<&Vec<u8>> = unknown.into_iter().collect();
         left.extend(
@@ -244,7 +244,7 @@ impl<'a> LandingSnapshot<'a> {
         &self,
         index: &SpareIndex,
         paths: &BTreeSet<Vec<u8>>,
-    ) -> Result<BTreeMap<Vec<u8>, Compared>, GitError> {
+    ) -> Result<BTreeMap<Vec<u8>, FileComparison>, GitError> {
         let paths: Vec<&Vec<u8>> = paths.iter().collect();
         let mut found = BTreeMap::new();
         let call = || self.call().env("GIT_INDEX_FILE", index.path());
@@ -252,7 +252,7 @@ impl<'a> LandingSnapshot<'a> {
             let known = call().args(["ls-files", "-z", "--"]);
             for path in with_paths(known, chunk).bytes()?.split(|byte| *byte == 0) {
                 if !path.is_empty() {
-                    found.insert(path.to_vec(), Compared::Same);
+                    found.insert(path.to_vec(), FileComparison::Same);
                 }
             }
             // Only `status` compares contents, and only for the given paths.
@@ -264,9 +264,9 @@ impl<'a> LandingSnapshot<'a> {
                     && let Some(compared) = found.get_mut(path)
                 {
                     *compared = match letter {
-                        b' ' => Compared::Same,
-                        b'D' => Compared::Missing,
-                        _ => Compared::Other,
+                        b' ' => FileComparison::Same,
+                        b'D' => FileComparison::Missing,
+                        _ => FileComparison::Other,
                     };
                 }
             }

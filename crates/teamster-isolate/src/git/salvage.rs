@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use teamster_fs::{Dir, Sync, layout};
+use teamster_fs::{Dir, Durability, layout};
 use teamster_types::TeamName;
 
 use super::commit::with_identity;
@@ -137,7 +137,7 @@ fn write_copy(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
         return Ok(());
     };
     if let Some(dir) = Dir::open_root(folder)? {
-        dir.create_new(name, bytes, Sync::Fast)?;
+        dir.create_new(name, bytes, Durability::Fast)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use teamster_fs::{Dir, FileKind, ProjectFiles, Sync, layout};
+use teamster_fs::{Dir, Durability, FileKind, ProjectFiles, layout};
 use teamster_types::{denied, redact};
 
 use super::command::GitCommand;
@@ -288,7 +288,7 @@ impl Worktree {
         let last = names.pop().ok_or_else(unfit)?;
         let to = private.descend_or_create(&names)?;
         if let Some(bytes) = content {
-            to.create_new(last, bytes, Sync::Durable)?;
+            to.create_new(last, bytes, Durability::Durable)?;
         }
         let here = Dir::open_root(&self.path)?;
         let here = match here {

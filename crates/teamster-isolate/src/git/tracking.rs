@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use teamster_fs::{Dir, Sync, UserFile};
+use teamster_fs::{Dir, Durability, UserFile};
 
 use super::command::{GitCommand, GitSetting};
 use super::error::GitError;
@@ -203,9 +203,9 @@ impl TrackingRules {
         for (name, value) in &self.settings {
             listed.extend([name.as_bytes(), b"\n", value.as_bytes(), b"\0"].concat());
         }
-        dir.replace(IGNORED, &self.ignored, Sync::Fast)?;
-        dir.replace(ATTRIBUTES, &self.attributes, Sync::Fast)?;
-        dir.replace(SETTINGS, &listed, Sync::Fast)?;
+        dir.replace(IGNORED, &self.ignored, Durability::Fast)?;
+        dir.replace(ATTRIBUTES, &self.attributes, Durability::Fast)?;
+        dir.replace(SETTINGS, &listed, Durability::Fast)?;
         Ok(())
     }
 }

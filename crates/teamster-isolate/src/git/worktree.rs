@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use teamster_fs::{Dir, FileKind, Lock, Waited, layout};
+use teamster_fs::{Dir, FileKind, Lock, LockWait, layout};
 use teamster_types::{TeamName, WorkerName};
 
 use super::command::GitCommand;
@@ -47,7 +47,7 @@ pub struct Worktree {
 
 /// A worktree that is ready for use, and the work that was moved to make room for it.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedWorktree {
     /// The worktree.
     pub worktree: Worktree,
     /// Work in its place that was moved aside because it exists nowhere else.
@@ -103,7 +103,7 @@ impl Worktree {
         team: &TeamName,
         worker: &WorkerName,
         base: &CommitId,
-    ) -> Result<Prepared, GitError> {
+    ) -> Result<PreparedWorktree, GitError> {
         let dir = team_folder(repo, team)?;
         let _held = hold(&dir, worker.as_str())?;
         let mut kept = Vec::new();
@@ -119,7 +119,7 @@ impl Worktree {
         registered::add(repo, &path, &branch)?;
         let worktree = Self::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
         worktree.record_rules()?;
-        Ok(Prepared {
+        Ok(PreparedWorktree {
             worktree,
             kept,
             secrets,
@@ -438,7 +438,7 @@ pub(super) fn unkept_commits(
     // Without this, a file named like a commit would make the argument ambiguous.
     let text = call.arg("--").text()?;
     text.parse()
-        .map_err(|_| GitError::odd("the number of commits", repo.root()))
+        .map_err(|_| GitError::unexpected_output("the number of commits", repo.root()))
 }
 
 pub(super) fn unmerged_words(count: u64) -> String {
@@ -455,8 +455,8 @@ pub(super) fn team_folder(repo: &Repo, team: &TeamName) -> Result<Dir, GitError>
 /// Locks a worktree against other teamster processes.
 pub(super) fn hold(dir: &Dir, name: &str) -> Result<Lock, GitError> {
     match Lock::wait(dir, &layout::worktree_lock(name), PATIENCE, false)? {
-        Waited::Held(lock) => Ok(lock),
-        Waited::TimedOut => Err(GitError::new(
+        LockWait::Held(lock) => Ok(lock),
+        LockWait::TimedOut => Err(GitError::new(
             GitProblem::Busy,
             format!(
                 "another teamster process is using {}",

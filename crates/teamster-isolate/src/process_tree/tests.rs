@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use teamster_types::process::Life;
+use teamster_types::process::ProcessState;
 
 use super::*;
 
@@ -50,7 +50,11 @@ fn nobody_of_a_runaway_tree_is_left_and_nobody_else_is_touched() {
     tree.end(Duration::from_millis(200)).unwrap();
     child.wait().unwrap();
     for member in all {
-        assert_eq!(machine.life(&member), Life::Gone, "{member:?}");
+        assert_eq!(
+            machine.process_state(&member),
+            ProcessState::Gone,
+            "{member:?}"
+        );
     }
     assert_eq!(tree.members(), []);
     assert!(

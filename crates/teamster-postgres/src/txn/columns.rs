@@ -6,7 +6,7 @@ use teamster_types::{TaskId, Time};
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use super::{Held, PgTxn};
+use super::{LocksHeld, PgTxn};
 use crate::session::Param;
 use crate::store::{config_text, stored};
 
@@ -64,7 +64,7 @@ pub(crate) struct AppliedColumns {
 impl AppliedColumns {
     pub(super) fn of(txn: &mut PgTxn<'_>) -> Self {
         let mut written = Self {
-            has_lock: txn.held == Held::Team,
+            has_lock: txn.held == LocksHeld::Team,
             config_version: txn.relied_config,
             highest: txn.relied_highest.take(),
             config: txn.new_config.as_deref().map(config_text),

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use teamster_postgres::{PgSettings, PgStore, StoreUrl, init};
-use teamster_store::{Kind, Read as _};
+use teamster_store::{ReadStore as _, StoreErrorKind};
 use teamster_testkit::postgres::PostgresServer;
 use teamster_types::TeamName;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
@@ -177,7 +177,7 @@ fn lock_that_somebody_holds_is_waited_for_and_named_in_the_end() {
             teamster_testkit::recorded("agent.event", "ada", &serde_json::json!({})),
         )
         .unwrap_err();
-        assert_eq!(error.kind, Kind::Conflict, "{error}");
+        assert_eq!(error.kind, StoreErrorKind::Conflict, "{error}");
         database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(30)%' AND pid <> pg_backend_pid()");
         assert!(holder.join().unwrap(), "the holder was ended");
     });
@@ -286,7 +286,7 @@ fn of_launches_that_want_one_seat_at_once_one_gets_it() {
                     scope.spawn(move || {
                         begin.wait();
                         store
-                            .take_seat(&beat, seen.as_deref())
+                            .register_launch(&beat, seen.as_deref())
                             .unwrap()
                             .then_some(launch)
                     })
@@ -300,7 +300,11 @@ fn of_launches_that_want_one_seat_at_once_one_gets_it() {
         });
         assert_eq!(taken.len(), 1, "{taken:?} have one seat");
         // The winner may repeat its call: the reply to the first one may have been lost.
-        assert!(store.take_seat(&beat(&taken[0]), seen.as_deref()).unwrap());
+        assert!(
+            store
+                .register_launch(&beat(&taken[0]), seen.as_deref())
+                .unwrap()
+        );
         seen = Some(taken[0].clone());
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use teamster_journal::EventActor;
-use teamster_store::{Change, Read as _, Signal, Store as _, Watch};
+use teamster_store::{Change, ReadStore as _, Signal, Store as _, Watch};
 
 use crate::{Database, PATIENCE, create};
 
@@ -98,12 +98,12 @@ fn worker_among_a_thousand_hears_at_once_what_is_for_it_and_takes_turns_otherwis
     let ada = "ada".parse().unwrap();
     let mut listener = store.listen(&team, &ada).unwrap();
     // The first poll opens the connection for notifications.
-    listener.hear().unwrap();
-    let before = listener.hear().unwrap();
+    listener.poll().unwrap();
+    let before = listener.poll().unwrap();
     let looked = Instant::now();
     create(&store, &team, "news");
     thread::sleep(Duration::from_millis(300));
-    let soon = listener.hear().unwrap();
+    let soon = listener.poll().unwrap();
     // On a very busy machine its turn may have come already.
     if looked.elapsed() < Duration::from_secs(4) {
         assert_eq!(soon.pulse, before.pulse);
@@ -116,7 +116,7 @@ fn worker_among_a_thousand_hears_at_once_what_is_for_it_and_takes_turns_otherwis
     };
     store.signal(&team, &EventActor::Lead, &ada, &stop).unwrap();
     let asked = Instant::now();
-    while listener.hear().unwrap().signals.is_empty() {
+    while listener.poll().unwrap().signals.is_empty() {
         assert!(asked.elapsed() < Duration::from_secs(3), "nobody woke it");
     }
 }

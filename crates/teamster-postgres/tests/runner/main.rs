@@ -22,7 +22,7 @@ use teamster_journal::EventActor;
 use teamster_postgres::{PgSettings, PgStore, StoreUrl, init};
 use teamster_store::{ClaimRequest, Claimed, Result, Store};
 use teamster_testkit::conformance::{StoreFixture, run_all};
-use teamster_testkit::drive::{CLIENTS, Faces, drive};
+use teamster_testkit::drive::{CLIENTS, ClientHandles, drive};
 use teamster_testkit::postgres::{PostgresServer, shared_server};
 use teamster_testkit::scratch::{gone, stopped_clock};
 use teamster_types::task::{NewTask, Task};
@@ -161,7 +161,7 @@ fn histories_on_postgres_are_linearizable() {
         let ghost = store.claiming_as(gone());
         (Box::new(store), Box::new(ghost))
     };
-    let faces = Faces {
+    let faces = ClientHandles {
         faces: (0..CLIENTS).map(face).collect(),
         clock: Arc::clone(&clock),
         deaths: 0,

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use teamster_store::{Backend as _, Candidates, Read as _, Store as _};
+use teamster_store::{Backend as _, Candidates, ReadStore as _, Store as _};
 use teamster_testkit::wait::wait_until;
 use teamster_types::team::NewMember;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use crate::{Database, PATIENCE, claim, complete, create};
 
@@ -117,9 +117,9 @@ fn change_is_made_of_what_is_there(database: &Database) -> Result<(), String> {
         tries += 1;
         let task = tx.open(&id)?.unwrap();
         if tries == 1 {
-            let edit = Edit {
+            let edit = TaskEdit {
                 subject: Some("better".to_owned()),
-                ..Edit::default()
+                ..TaskEdit::default()
             };
             other.update_task(&team, &teamster_journal::EventActor::Lead, &id, &edit)?;
         }
@@ -154,12 +154,12 @@ fn change_relies_on_what_it_read(database: &Database) -> Result<(), String> {
     let mut tries = 0;
     let made = store.change(&team, "update", &mut |tx| {
         tries += 1;
-        tx.look(&read)?;
+        tx.read_task(&read)?;
         let task = tx.open(&written)?.unwrap();
         if tries == 1 {
-            let edit = Edit {
+            let edit = TaskEdit {
                 subject: Some("better".to_owned()),
-                ..Edit::default()
+                ..TaskEdit::default()
             };
             other.update_task(&team, &teamster_journal::EventActor::Lead, &read, &edit)?;
         }

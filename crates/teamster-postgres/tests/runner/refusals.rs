@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use teamster_postgres::{PgSettings, PgStore, StoreUrl, init, status};
-use teamster_store::{Kind, StoreError};
+use teamster_store::{StoreError, StoreErrorKind};
 use teamster_testkit::postgres::shared_server;
 
 use crate::Database;
@@ -31,37 +31,37 @@ fn what_is_wrong_with_a_database_is_said_with_the_way_on_and_without_the_passwor
     let cases = [
         (
             good.clone(),
-            Kind::Unreachable,
+            StoreErrorKind::Unreachable,
             "has no teamster store",
             "teamster store init",
         ),
         (
             good.replace("only-for-tests", "secret-wrong"),
-            Kind::Unreachable,
+            StoreErrorKind::Unreachable,
             "refuses the login",
             "password",
         ),
         (
             server.url("nowhere"),
-            Kind::Unreachable,
+            StoreErrorKind::Unreachable,
             "does not exist",
             "createdb",
         ),
         (
             good.replace(&port.to_string(), "1"),
-            Kind::Unreachable,
+            StoreErrorKind::Unreachable,
             "cannot be reached",
             "server runs",
         ),
         (
             format!("{good}?sslmode=verify-full"),
-            Kind::Unreachable,
+            StoreErrorKind::Unreachable,
             "with TLS",
             "sslrootcert",
         ),
         (
             "sqlite://x".to_owned(),
-            Kind::Refused,
+            StoreErrorKind::Refused,
             "postgres://",
             "postgres://user@host",
         ),
@@ -91,7 +91,7 @@ fn newer_schema_is_refused_with_both_versions() {
     database.sql("INSERT INTO teamster.migrations (version) VALUES (99)");
     let url = database.server.url(&database.name);
     for error in [open(&url), init(&database.url()).unwrap_err()] {
-        assert_eq!(error.kind, Kind::Refused);
+        assert_eq!(error.kind, StoreErrorKind::Refused);
         assert!(error.message.contains("version 99"), "{error}");
         let this = format!("this one supports {}", known.needed);
         assert!(error.message.contains(&this), "{error}");

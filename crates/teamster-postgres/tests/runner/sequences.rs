@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use teamster_journal::EventActor;
 use teamster_postgres::{PgSettings, PgStore};
-use teamster_store::{ClaimRequest, Outgoing, Reader, Recipient, Store, StoreError};
+use teamster_store::{ClaimRequest, OutgoingMessage, Reader, Recipient, Store, StoreError};
 use teamster_testkit::scratch::{gone, stopped_clock};
 use teamster_testkit::{ManualClock, MemStore};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::{NewTask, Token};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 use teamster_types::{TaskId, TeamName};
 
 use crate::{Database, PATIENCE, make_team};
@@ -169,15 +169,15 @@ impl StoreSide {
                 named(store.unblock(&team, &person, &id(task), "so")?)
             }
             StoreOperation::Rename(task) => {
-                let edit = Edit {
+                let edit = TaskEdit {
                     subject: Some("other work".to_owned()),
-                    ..Edit::default()
+                    ..TaskEdit::default()
                 };
                 named(store.update_task(&team, &person, &id(task), &edit)?)
             }
             StoreOperation::Delete(task) => named(store.delete_task(&team, &person, &id(task))?),
             StoreOperation::Send { from, to } => {
-                let outgoing = Outgoing {
+                let outgoing = OutgoingMessage {
                     from: WORKERS[*from].to_owned(),
                     to: Recipient::Worker(WORKERS[*to].to_owned()),
                     kind: "message".to_owned(),
@@ -245,9 +245,9 @@ fn in_memory(clock: &Arc<ManualClock>, name: &str) -> StoreSide {
     let judged = dead.clone();
     let store = MemStore::new(clock.clone(), alive, move |process| {
         if *process == judged {
-            Life::Gone
+            ProcessState::Gone
         } else {
-            Life::Alive
+            ProcessState::Alive
         }
     });
     let ghost = store.claiming_as(dead);

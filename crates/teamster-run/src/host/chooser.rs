@@ -397,7 +397,7 @@ fn changed_lines(repo: &Repo, base: Option<&str>, commit: &str) -> Result<u64> {
     else {
         return Ok(u64::MAX);
     };
-    let counts = repo.counted(&base, &commit)?;
+    let counts = repo.line_counts(&base, &commit)?;
     // A binary file has no lines; it counts as one change.
     let lines = counts
         .iter()

@@ -12,7 +12,7 @@ use teamster_isolate::git::Repo;
 use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::{Approve, Check, Member, RunSpec, RunStarted};
 use teamster_journal::{Event, EventActor, EventKind, EventType, HOST, NewEvent, RunState, family};
-use teamster_store::{Kind, PlannedTask, Store, TeamChanges};
+use teamster_store::{PlannedTask, Store, StoreErrorKind, TeamChanges};
 use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
@@ -235,7 +235,7 @@ impl<'a> RunContext<'a> {
         };
         let is_in_time = match self.env.store.apply(&self.team, HOST, &changes) {
             Ok(_) => true,
-            Err(error) if error.kind == Kind::Conflict && !error.busy => false,
+            Err(error) if error.kind == StoreErrorKind::Conflict && !error.busy => false,
             Err(error) => return Err(error.into()),
         };
         self.read()?;

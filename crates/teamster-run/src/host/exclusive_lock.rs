@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use teamster_fs::layout::Layout;
-use teamster_fs::{Dir, FsError, Lock, OrTrace as _, Waited, layout, team_store};
+use teamster_fs::{Dir, FsError, Lock, LockWait, OrTrace as _, layout, team_store};
 use teamster_store::{HostRight, OtherHost, Store, StoreError};
 use teamster_types::TeamName;
-use teamster_types::process::Life;
+use teamster_types::process::ProcessState;
 
 /// How long to wait for a lock: a process that only tests whether it is taken holds it for less than this.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
@@ -33,11 +33,11 @@ impl ProjectLock {
         let state = project.child_or_create(first)?.child_or_create(second)?;
         Ok(
             match Lock::wait(&state, layout::RUN_LOCK, LOCK_TIMEOUT, false)? {
-                Waited::Held(lock) => Some(Self {
+                LockWait::Held(lock) => Some(Self {
                     project: project.path().to_owned(),
                     lock,
                 }),
-                Waited::TimedOut => None,
+                LockWait::TimedOut => None,
             },
         )
     }
@@ -77,8 +77,8 @@ impl TeamLock {
         };
         Ok(
             match Lock::wait(&folder, layout::HOST_LOCK, LOCK_TIMEOUT, false)? {
-                Waited::Held(lock) => Some(Self { _lock: lock }),
-                Waited::TimedOut => None,
+                LockWait::Held(lock) => Some(Self { _lock: lock }),
+                LockWait::TimedOut => None,
             },
         )
     }
@@ -115,7 +115,7 @@ impl ExclusiveLock {
         let mut right = store.hold_host(team, &holder, LEASE, None)?;
         if let HostRight::Theirs(other) = &right
             && let Some(process) = &other.process
-            && store.life(process) == Life::Gone
+            && store.process_state(process) == ProcessState::Gone
         {
             right = store.hold_host(team, &holder, LEASE, Some(&other.holder))?;
         }

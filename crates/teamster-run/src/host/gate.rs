@@ -7,8 +7,8 @@ use teamster_journal::payload::{
     Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd, RunSpec,
 };
 use teamster_journal::{EventActor, EventKind, Gate, GateDecision, NewEvent, RunState};
-use teamster_party::{ApprovalDecision, NewApproval, Party, PartySession, Via};
-use teamster_store::{Outgoing, Recipient};
+use teamster_party::{ApprovalDecision, DecisionChannel, NewApproval, Party, PartySession};
+use teamster_store::{OutgoingMessage, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
@@ -406,9 +406,9 @@ fn publish_decision(
                 base: base.unwrap_or_default(),
                 session_id: session.unwrap_or_default(),
                 via: match answered.via.as_str() {
-                    "studio" => Via::Studio,
-                    "flag" => Via::Flag,
-                    _ => Via::Terminal,
+                    "studio" => DecisionChannel::Studio,
+                    "flag" => DecisionChannel::Flag,
+                    _ => DecisionChannel::Terminal,
                 },
                 reason: text.to_owned(),
             },
@@ -427,7 +427,7 @@ fn publish_decision(
     extra.insert("commit".into(), json!(answered.commit));
     let sent = run.store().send(
         run.team(),
-        &Outgoing {
+        &OutgoingMessage {
             from: "user".to_owned(),
             to: Recipient::Lead,
             kind: "approval".to_owned(),

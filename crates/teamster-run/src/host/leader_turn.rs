@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use teamster_agents::Driver;
 use teamster_document::Fault;
-use teamster_fs::{Dir, FsError, Sync};
+use teamster_fs::{Dir, Durability, FsError};
 use teamster_isolate::git::{CheckTree, CommitId, Repo};
 use teamster_journal::payload::{Check, CheckVerdict, Checked, LeaderAsked, LeaderWoken, RunSpec};
 use teamster_journal::{EventActor, EventKind};
@@ -371,7 +371,7 @@ fn add_files(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), RunError>
     }
     if let Some(dir) = Dir::open_root(folder)? {
         for (name, bytes) in files {
-            dir.replace(name, bytes, Sync::Fast)?;
+            dir.replace(name, bytes, Durability::Fast)?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use teamster_isolate::git::{
 };
 use teamster_journal::payload::{MergePredicted, Prediction};
 use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
-use teamster_store::{Kind, Merge};
+use teamster_store::{StoreErrorKind, TaskMerge};
 use teamster_types::TaskId;
 use teamster_types::task::Task;
 
@@ -138,10 +138,10 @@ impl Merger {
                 // A host that was killed had made the merge, but could not journal it.
                 let made =
                     Some(head.to_string()).filter(|_| noted.as_deref() != Some(head.as_str()));
-                let merge = Merge {
+                let merge = TaskMerge {
                     commit: commit.to_owned(),
                     made,
-                    ..Merge::default()
+                    ..TaskMerge::default()
                 };
                 self.note_merged(run, task, tasks, &merge, &head)
             }
@@ -150,7 +150,7 @@ impl Merger {
                     Some(repo) => repo.changed_files(&head, &made)?,
                     None => Vec::new(),
                 };
-                let merge = Merge {
+                let merge = TaskMerge {
                     commit: commit.to_owned(),
                     made: Some(made.to_string()),
                     files,
@@ -174,13 +174,13 @@ impl Merger {
         run: &mut RunContext<'_>,
         task: &Task,
         tasks: &[Task],
-        merge: &Merge,
+        merge: &TaskMerge,
         head: &CommitId,
     ) -> Result<()> {
         for id in merged_together(task, tasks) {
             match run.store().merged(run.team(), HOST, id, merge) {
                 // The task was deleted meanwhile; its work is merged all the same.
-                Err(error) if error.kind == Kind::NotFound => {}
+                Err(error) if error.kind == StoreErrorKind::NotFound => {}
                 noted => drop(noted?),
             }
         }

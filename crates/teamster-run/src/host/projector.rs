@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use teamster_claude::state::{
-    Begin, Model, Op, Pattern, Phase, StateChange, States, Status, TeammateRow,
+    Begin, Model, Op, Pattern, Phase, StateChange, StateFiles, Status, TeammateRow,
 };
-use teamster_fs::{Sync, layout};
+use teamster_fs::{Durability, layout};
 use teamster_journal::RunState;
 use teamster_journal::payload::RunSpec;
 use teamster_types::TeamName;
@@ -108,7 +108,7 @@ impl Projector {
             .child_or_create(first)
             .and_then(|dir| dir.child_or_create(second))
             .map_err(|error| error.to_string())?;
-        dir.replace(layout::TEAM_STATE, &bytes, Sync::Fast)
+        dir.replace(layout::TEAM_STATE, &bytes, Durability::Fast)
             .map_err(|error| error.to_string())?;
         self.team_state = Some(current);
         Ok(())
@@ -138,7 +138,7 @@ impl Projector {
         ops.push(Op::Touch);
         ops.extend(rest);
         let change = StateChange::new(format!("run-{}", run.team()), run.store().now(), ops);
-        States::of(run.env().layout)
+        StateFiles::of(run.env().layout)
             .apply_or_leave(change, LOCK_TIMEOUT)
             .map_err(|error| error.to_string())?;
         self.agents = Some(now);

@@ -1,12 +1,12 @@
 //! Renders the texts for a person: the gate, and the report.
 
 use teamster_isolate::OrTrace as _;
-use teamster_isolate::git::{self, CommitId, Count, Repo, WorktreeKind, WorktreeState};
+use teamster_isolate::git::{self, CommitId, FileLineCounts, Repo, WorktreeKind, WorktreeState};
 use teamster_journal::Event;
 use teamster_journal::Gate;
 use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown, WorkerWords};
 use teamster_party::Party;
-use teamster_store::Filed;
+use teamster_store::StoredMessage;
 use teamster_types::message::UNDELIVERED;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Task;
@@ -53,7 +53,7 @@ pub(super) fn gate_content(run: &RunContext<'_>, commit: &str) -> Shown {
         })
         .collect();
     if let Some(ChangedRange { repo, from, to }) = changed_range(run, commit) {
-        let files = repo.counted(&from, &to).unwrap_or_default();
+        let files = repo.line_counts(&from, &to).unwrap_or_default();
         shown.file_count = files.len() as u64;
         shown.files = files.into_iter().take(MOST_FILES).map(change).collect();
     }
@@ -124,14 +124,14 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
 /// Returns the messages to workers that were never delivered, each as a sentence.
 fn undelivered_messages(run: &RunContext<'_>) -> Vec<Phrase> {
     let messages = run.store().messages(run.team()).unwrap_or_default();
-    let is_untaken = |filed: &&Filed| {
+    let is_untaken = |filed: &&StoredMessage| {
         let message = &filed.message;
         let to_worker = filed.mailbox.starts_with("inbox/") && message.to() != "lead";
         // A notification that another message was not delivered is not a message of a member.
         let is_own = message.kind() == "message" && !message.as_object().contains_key(UNDELIVERED);
         to_worker && filed.delivered_at.is_none() && is_own
     };
-    let untaken: Vec<&Filed> = messages.iter().filter(is_untaken).collect();
+    let untaken: Vec<&StoredMessage> = messages.iter().filter(is_untaken).collect();
     let mut sentences: Vec<Phrase> = untaken
         .iter()
         .take(MOST_UNTAKEN)
@@ -276,7 +276,7 @@ fn left_behind(run: &RunContext<'_>) -> Vec<LeftBehind> {
     left
 }
 
-fn change(count: Count) -> FileChange {
+fn change(count: FileLineCounts) -> FileChange {
     FileChange {
         path: count.path,
         added: count.added,

@@ -14,7 +14,7 @@ use teamster_party::{
     NewSession, Party, PartyError, PartyErrorKind, Phase, TaskTicket, TicketStatus,
 };
 use teamster_types::TaskId;
-use teamster_types::flow::{Facts, Flow, FlowKind, Outcome, Stage, StepError};
+use teamster_types::flow::{Flow, FlowFacts, FlowKind, Outcome, Stage, StepError};
 use teamster_types::redact::redact;
 use teamster_types::task::{Status, Task};
 use teamster_types::text::one_line;
@@ -105,7 +105,7 @@ impl SessionProjection {
         self.tickets = None;
         self.project_tickets(run, tasks)?;
         add_finding(run, &party, from, tasks)?;
-        let facts = Facts {
+        let facts = FlowFacts {
             // The run counts its rounds itself.
             max_attempts: u32::MAX,
             ..party.facts()?

@@ -18,7 +18,7 @@ use teamster_journal::{EventKind, QuestionStatus};
 use teamster_prompts::facts::{
     AnswerFacts, MemberFacts, QuotedText, TaskStateFacts, WakeLimits, WakePrompt,
 };
-use teamster_store::{Kind, StoreError};
+use teamster_store::{StoreError, StoreErrorKind};
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::{Status, Task};
 use teamster_types::text::clip;
@@ -354,7 +354,11 @@ impl TeamSnapshot {
 }
 
 fn is_refusal(error: &StoreError) -> bool {
-    let kinds = [Kind::NotFound, Kind::Conflict, Kind::Refused];
+    let kinds = [
+        StoreErrorKind::NotFound,
+        StoreErrorKind::Conflict,
+        StoreErrorKind::Refused,
+    ];
     !error.busy && kinds.contains(&error.kind)
 }
 

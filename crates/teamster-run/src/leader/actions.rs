@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use teamster_journal::payload::{Member, ReviewFinding};
-use teamster_store::{Outgoing, PlannedTask, Recipient, TeamChanges};
+use teamster_store::{OutgoingMessage, PlannedTask, Recipient, TeamChanges};
 use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
 use teamster_types::paths::Glob;
 use teamster_types::routing::fitness;
 use teamster_types::task::{NewTask, Status, Task, TaskNotes};
-use teamster_types::transitions::{Edit, WORDS_LIMIT, check_texts};
+use teamster_types::transitions::{TaskEdit, WORDS_LIMIT, check_texts};
 use teamster_types::{TaskId, WorkerName};
 
 use super::answer::last_object;
@@ -313,9 +313,9 @@ impl<'a> ActionChecker<'a> {
                 let owner = self.member(&assigned.owner);
                 let id = self.idle_task(&assigned.task, "assigned");
                 if let (Some(id), Some(owner)) = (id, owner) {
-                    let edit = Edit {
+                    let edit = TaskEdit {
                         owner: Some(Some(owner)),
-                        ..Edit::default()
+                        ..TaskEdit::default()
                     };
                     self.found.changes.update.push((id, edit));
                 }
@@ -465,12 +465,12 @@ impl<'a> ActionChecker<'a> {
         if !self.mark_touched(task.id()) {
             return;
         }
-        let edit = Edit {
+        let edit = TaskEdit {
             subject: update.subject,
             description: update.description,
             blocked_by,
             paths: update.paths,
-            ..Edit::default()
+            ..TaskEdit::default()
         };
         self.found.changes.update.push((task.id().clone(), edit));
     }
@@ -556,7 +556,7 @@ impl<'a> ActionChecker<'a> {
             self.add_fault("the message is empty");
         }
         if let Some(to) = to {
-            self.found.changes.send.push(Outgoing {
+            self.found.changes.send.push(OutgoingMessage {
                 from: LEAD.to_owned(),
                 to,
                 kind: "message".to_owned(),

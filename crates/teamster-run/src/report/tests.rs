@@ -230,7 +230,7 @@ fn the_journal_alone_makes_the_same_report() {
         rebuilt.apply(event);
     }
     assert_eq!(
-        input_from(&story.team, &events, &rebuilt.rest()),
+        input_from(&story.team, &events, &rebuilt.remaining()),
         story.input()
     );
 }
@@ -244,7 +244,7 @@ fn every_beginning_of_a_journal_makes_a_report() {
         for event in &events[..end] {
             rebuilt.apply(event);
         }
-        let input = input_from(&story.team, &events[..end], &rebuilt.rest());
+        let input = input_from(&story.team, &events[..end], &rebuilt.remaining());
         let report = page(&input);
         assert!(report.starts_with("# Report of team fix-auth\n"), "{end}");
         let is_over = events[..end]

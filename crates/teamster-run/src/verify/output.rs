@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, Durability, FsError, layout};
 use teamster_isolate::child::OutputStream;
 use teamster_types::TeamName;
 use teamster_types::redact::LineRedactor;
@@ -211,7 +211,7 @@ impl CheckLog {
         let name = loop {
             let name = layout::verify_log(place.on, place.round, place.number, again);
             // The log of an earlier attempt must stay: its verdict in the journal points to it.
-            if folder.create_new(&name, b"", Sync::Fast)? || again == MOST_LOGS {
+            if folder.create_new(&name, b"", Durability::Fast)? || again == MOST_LOGS {
                 break name;
             }
             again += 1;
@@ -255,7 +255,7 @@ impl CheckLog {
             return Ok(());
         }
         self.folder
-            .append(&self.name, self.waiting.as_bytes(), Sync::Fast)?;
+            .append(&self.name, self.waiting.as_bytes(), Durability::Fast)?;
         self.waiting.clear();
         Ok(())
     }

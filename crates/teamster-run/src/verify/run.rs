@@ -11,7 +11,7 @@ use teamster_isolate::child::{ChildEvent, ChildExit, ChildSpec, RunningChild};
 use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::{GRACE, Signal};
 use teamster_types::TeamName;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use thiserror::Error;
 
 use super::environment;
@@ -267,7 +267,7 @@ impl CheckWatch<'_, '_> {
         self.known
             .values()
             .filter(|known| !members.contains(known))
-            .filter(|known| self.machine.life(known) == Life::Alive)
+            .filter(|known| self.machine.process_state(known) == ProcessState::Alive)
             .filter(|known| !teamster_fs::proc::has_ended(known.pid))
             .cloned()
             .collect()

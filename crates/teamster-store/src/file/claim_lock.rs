@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use teamster_fs::{Sync, layout};
-use teamster_types::process::{Life, ProcessId};
+use teamster_fs::{Durability, layout};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TaskId, Time, WorkerName};
 
 use super::FileStore;
 use super::held_team::HeldTeam;
-use super::note::MadeClaim;
+use super::note::OwnClaimLock;
 use crate::error::{Result, StoreError};
 
 /// The age at which the lock of a dead process may be taken over; a younger one may still be being written.
@@ -37,7 +37,7 @@ struct LockContent {
 /// Claim locks that a change holds.
 #[derive(Debug, Default)]
 pub(super) struct ClaimLocks {
-    made: Vec<MadeClaim>,
+    made: Vec<OwnClaimLock>,
 }
 
 impl ClaimLocks {
@@ -69,18 +69,25 @@ impl ClaimLocks {
             nonce: nonce.clone(),
         };
         let bytes = serde_json::to_vec(&content).unwrap_or_default();
-        let made = MadeClaim {
+        let made = OwnClaimLock {
             id: id.to_string(),
             nonce,
         };
         held.note.claims.push(made.clone());
         held.announce()?;
         let name = layout::claim_lock(id);
-        if !held.folders.tasks.create_new(&name, &bytes, Sync::Fast)? {
+        if !held
+            .folders
+            .tasks
+            .create_new(&name, &bytes, Durability::Fast)?
+        {
             let stale = is_stale(store, held, &name, now)?;
             let taken = stale
                 && held.folders.tasks.remove(&name)?
-                && held.folders.tasks.create_new(&name, &bytes, Sync::Fast)?;
+                && held
+                    .folders
+                    .tasks
+                    .create_new(&name, &bytes, Durability::Fast)?;
             if !taken {
                 held.note.claims.pop();
                 return Ok(false);
@@ -122,14 +129,14 @@ impl ClaimLocks {
 }
 
 /// Removes a claim lock if this process created it.
-pub(super) fn remove_ours(held: &HeldTeam, claim: &MadeClaim) -> Result<()> {
+pub(super) fn remove_ours(held: &HeldTeam, claim: &OwnClaimLock) -> Result<()> {
     if is_ours(held, claim)? {
         held.folders.tasks.remove(&format!("{}.lock", claim.id))?;
     }
     Ok(())
 }
 
-fn is_ours(held: &HeldTeam, claim: &MadeClaim) -> Result<bool> {
+fn is_ours(held: &HeldTeam, claim: &OwnClaimLock) -> Result<bool> {
     let there = match held.folders.tasks.read(&format!("{}.lock", claim.id)) {
         Ok(there) => there,
         // Whatever is there now, teamster did not create it.
@@ -173,7 +180,7 @@ fn is_stale(store: &FileStore, held: &HeldTeam, name: &str, now: Time) -> Result
     let since = said
         .filter(|said| *said > 100_000_000_000)
         .map_or(written, Time::from_millis);
-    Ok(is_old(since, now) && store.machine.life(&process) == Life::Gone)
+    Ok(is_old(since, now) && store.machine.process_state(&process) == ProcessState::Gone)
 }
 
 /// Returns whether a lock is old enough to be stale. A time far in the future was written before the clock was set

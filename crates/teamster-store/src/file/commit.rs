@@ -1,12 +1,12 @@
 //! How a transaction ends: commit or rollback.
 
-use teamster_fs::{OrTrace as _, Sync, layout};
+use teamster_fs::{Durability, OrTrace as _, layout};
 use teamster_journal::Event;
 use teamster_types::task::Task;
 
 use super::index::Index;
 use super::note::ChangedTask;
-use super::staged::{self, Staged, StagedPlaces};
+use super::staged::{self, StagedFile, StagedFolders};
 use super::txn::FileTxn;
 use super::{journal, mailbox, rescan};
 use crate::error::{Result, StoreError};
@@ -44,10 +44,10 @@ impl FileTxn<'_> {
 
     /// Prepares the files, delivers the mail, and appends the events. On an error nothing is committed, unless a failed
     /// append could not be undone: then the next holder of the lock decides.
-    fn write_all(&mut self, staged: &[Staged], events: &[Event]) -> Result<()> {
+    fn write_all(&mut self, staged: &[StagedFile], events: &[Event]) -> Result<()> {
         let seq = self.held.note.seq + events.len() as u64;
         let sync = self.store.settings.sync;
-        let prepared = StagedPlaces::open(&self.held, staged)?
+        let prepared = StagedFolders::open(&self.held, staged)?
             .prepare(staged, seq, sync)
             // Syncing may have taken so long that Claude Code considered our lock folders abandoned. This is the last
             // chance to notice.
@@ -55,13 +55,13 @@ impl FileTxn<'_> {
             .and_then(|()| self.held.check_lock())
             .and_then(|()| mailbox::append_all(self.store, &mut self.held, &self.mail));
         if let Err(error) = prepared {
-            StagedPlaces::open(&self.held, staged)?.undo(staged, seq);
+            StagedFolders::open(&self.held, staged)?.undo(staged, seq);
             return Err(error);
         }
         // A line in a mailbox is itself a commit. If its event is lost in a crash, it is restored from the line.
         let delivered = !self.mail.is_empty();
         let event_sync = if delivered && staged.is_empty() {
-            Sync::Fast
+            Durability::Fast
         } else {
             sync
         };
@@ -74,7 +74,7 @@ impl FileTxn<'_> {
             self.held.leave_open();
             return if delivered { Ok(()) } else { Err(error) };
         }
-        StagedPlaces::open(&self.held, staged)?.undo(staged, seq);
+        StagedFolders::open(&self.held, staged)?.undo(staged, seq);
         Err(error)
     }
 
@@ -94,8 +94,8 @@ impl FileTxn<'_> {
         Ok(())
     }
 
-    fn finish(&mut self, staged: &[Staged]) -> Result<()> {
-        StagedPlaces::open(&self.held, staged)?.finish(staged, self.held.note.seq)?;
+    fn finish(&mut self, staged: &[StagedFile]) -> Result<()> {
+        StagedFolders::open(&self.held, staged)?.finish(staged, self.held.note.seq)?;
         let tasks = std::mem::take(&mut self.tasks);
         let noticed = std::mem::take(&mut self.noticed).into_iter();
         self.touched
@@ -103,7 +103,7 @@ impl FileTxn<'_> {
         self.touched.extend(
             tasks
                 .into_iter()
-                .map(|(id, task)| rescan::Touched::by_us(id, task)),
+                .map(|(id, task)| rescan::TouchedTask::by_us(id, task)),
         );
         self.end()
     }
@@ -115,7 +115,7 @@ impl FileTxn<'_> {
         self.claim_locks.release_all(&self.held)?;
         self.folder_locks.release(&self.held)?;
         self.settle_index(index)?;
-        self.held.all_clean()
+        self.held.mark_clean()
     }
 
     /// Rolls the change back.
@@ -133,7 +133,7 @@ impl FileTxn<'_> {
         if !index.valid {
             return Ok(None);
         }
-        rescan::follow(&self.held, &mut index, std::mem::take(&mut self.touched))?;
+        rescan::update_index(&self.held, &mut index, std::mem::take(&mut self.touched))?;
         Ok(Some(index))
     }
 
@@ -150,12 +150,12 @@ impl FileTxn<'_> {
     }
 
     /// Returns the files that the change writes and removes.
-    fn staged(&mut self) -> Vec<Staged> {
+    fn staged(&mut self) -> Vec<StagedFile> {
         let mut staged = std::mem::take(&mut self.other);
         for (id, task) in &self.tasks {
             let bytes = task.as_ref().map(Task::to_file);
             let name = layout::task_file(id);
-            staged.push(Staged {
+            staged.push(StagedFile {
                 folder: None,
                 name,
                 bytes,
@@ -163,14 +163,14 @@ impl FileTxn<'_> {
         }
         for (id, failure) in std::mem::take(&mut self.failures) {
             let bytes = failure.and_then(|failure| serde_json::to_vec_pretty(&failure).ok());
-            staged.push(Staged {
+            staged.push(StagedFile {
                 folder: None,
                 name: layout::failure_file(&id),
                 bytes,
             });
         }
         if let Some(config) = self.new_config.take() {
-            staged.push(Staged {
+            staged.push(StagedFile {
                 folder: Some(""),
                 name: layout::CONFIG.to_owned(),
                 bytes: Some(config.to_file()),
@@ -181,7 +181,7 @@ impl FileTxn<'_> {
 }
 
 /// Returns the tasks among the staged files, for the lock's note.
-fn changed_tasks(staged: &[Staged]) -> Vec<ChangedTask> {
+fn changed_tasks(staged: &[StagedFile]) -> Vec<ChangedTask> {
     let of_tasks = staged.iter().filter(|file| file.folder.is_none());
     of_tasks
         .filter_map(|file| {

@@ -10,7 +10,7 @@ use teamster_fs::{Dir, layout};
 use teamster_types::Time;
 
 use super::held_team::HeldTeam;
-use super::note::PlacedFolder;
+use super::note::OwnLockFolder;
 use crate::error::{Result, StoreError};
 
 /// The age at which an untouched foreign lock folder is abandoned: its process is dead. Claude Code itself gives up
@@ -23,7 +23,7 @@ pub(super) const TEAM: &str = "team";
 /// Lock folders that a change holds.
 #[derive(Debug, Default)]
 pub(super) struct FolderLocks {
-    placed: Vec<(PlacedFolder, String)>,
+    placed: Vec<(OwnLockFolder, String)>,
     pool: Option<Dir>,
 }
 
@@ -53,7 +53,7 @@ impl FolderLocks {
         pool.make_dir(&spare)?;
         let mark = mark(now, random);
         pool.set_modified(&spare, mark)?;
-        let placed = PlacedFolder {
+        let placed = OwnLockFolder {
             within: within.to_owned(),
             name: name.clone(),
             mark,
@@ -122,7 +122,7 @@ fn at_place<T>(held: &HeldTeam, within: &str, then: impl FnOnce(&Dir) -> Result<
 }
 
 /// Moves a lock folder back to the pool, unless another program has taken it over.
-pub(super) fn put_back(held: &HeldTeam, folder: &PlacedFolder, spare: &str) -> Result<()> {
+pub(super) fn put_back(held: &HeldTeam, folder: &OwnLockFolder, spare: &str) -> Result<()> {
     at_place(held, &folder.within, |place| {
         match place.stamp(&folder.name)? {
             Some(stamp) if stamp.modified == folder.mark => {

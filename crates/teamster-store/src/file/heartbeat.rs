@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use teamster_fs::{Dir, OrTrace as _, Sync, layout, team_store};
+use teamster_fs::{Dir, Durability, OrTrace as _, layout, team_store};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::{TeamName, WorkerName};
 
@@ -36,7 +36,7 @@ pub(super) fn write(claude: &Path, project: Option<&str>, heartbeat: &Heartbeat)
     }
     let bytes = serde_json::to_vec_pretty(heartbeat).unwrap_or_default();
     // No sync is needed: if the machine crashes, the worker is gone as well.
-    Ok(dir.replace(&file, &bytes, Sync::Fast)?)
+    Ok(dir.replace(&file, &bytes, Durability::Fast)?)
 }
 
 pub(super) fn remove(project: Option<&str>, team: &TeamName, worker: &WorkerName) -> Result<()> {

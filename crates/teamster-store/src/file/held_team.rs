@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use teamster_fs::{Dir, Lock, Waited, layout};
+use teamster_fs::{Dir, Lock, LockWait, layout};
 use teamster_types::TeamName;
 
 use super::note::LockNote;
@@ -36,8 +36,8 @@ impl HeldTeam {
         let folders = store.folders(team)?;
         store.refuse_newer(team, &folders.team)?;
         let lock = match Lock::wait(&folders.tasks, layout::TEAM_LOCK, patience, false)? {
-            Waited::Held(lock) => lock,
-            Waited::TimedOut => return Err(timed_out(team, &folders.tasks)),
+            LockWait::Held(lock) => lock,
+            LockWait::TimedOut => return Err(timed_out(team, &folders.tasks)),
         };
         // The team may have been removed in the meantime; the open folder is then in the trash.
         if !folders.are_current(team)? {
@@ -105,7 +105,7 @@ impl HeldTeam {
     }
 
     /// Writes a clean note, unless the note on disk is still clean or something is left for the next holder.
-    pub(super) fn all_clean(&mut self) -> Result<()> {
+    pub(super) fn mark_clean(&mut self) -> Result<()> {
         if !self.noted || self.open {
             return Ok(());
         }

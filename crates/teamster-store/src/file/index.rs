@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use teamster_fs::{Dir, InPlaceFile, layout};
 use teamster_types::TaskId;
 
-use super::record::{IndexRecord, RECORD, View, checksum, flag, get, hash_of, put};
+use super::record::{IndexRecord, RECORD, RecordView, checksum, flag, get, hash_of, put};
 use crate::error::Result;
 
 const MAGIC: u64 = 0x7465_616d_0000_0004;
@@ -123,7 +123,7 @@ impl Index {
     }
 
     /// Forces every blocked task to be re-evaluated.
-    pub(super) fn doubt_blocked(&mut self) {
+    pub(super) fn invalidate_blocked(&mut self) {
         self.judged = self.generation.wrapping_sub(1);
     }
 
@@ -261,14 +261,14 @@ impl Index {
     pub(super) fn find(
         &mut self,
         from: Option<u64>,
-        mut wanted: impl FnMut(View<'_>) -> bool,
+        mut wanted: impl FnMut(RecordView<'_>) -> bool,
     ) -> Result<Option<IndexRecord>> {
         let start = from.unwrap_or(self.first_open);
         let mut leading = from.is_none();
         let mut first_open = self.first_open;
         let mut found = None;
         self.scan(start, |place, bytes| {
-            let view = View(bytes);
+            let view = RecordView(bytes);
             leading = leading && view.has(flag::COMPLETED | flag::REMOVED);
             if leading {
                 first_open = place + 1;

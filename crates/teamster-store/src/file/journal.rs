@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use teamster_fs::{Dir, FileKind, Sync, layout};
+use teamster_fs::{Dir, Durability, FileKind, layout};
 use teamster_journal::{Event, LINE_LIMIT};
 use teamster_types::json::{self, Object};
 
@@ -31,7 +31,7 @@ pub(super) fn size(team: &Dir) -> Result<u64> {
 }
 
 /// Appends events with one write; returns the new size of the live segment.
-pub(super) fn append(team: &Dir, events: &[Event], size: u64, sync: Sync) -> Result<u64> {
+pub(super) fn append(team: &Dir, events: &[Event], size: u64, sync: Durability) -> Result<u64> {
     let mut lines = Vec::new();
     for event in events {
         lines.extend(line(team, event, sync)?);
@@ -50,7 +50,7 @@ fn rotate(team: &Dir) -> Result<()> {
 }
 
 /// Returns the line of an event, with texts that are too long for it moved to blobs.
-fn line(team: &Dir, event: &Event, sync: Sync) -> Result<Vec<u8>> {
+fn line(team: &Dir, event: &Event, sync: Durability) -> Result<Vec<u8>> {
     let line = json::to_line(event);
     if line.len() <= LINE_LIMIT {
         return Ok(line);
@@ -83,7 +83,7 @@ fn line(team: &Dir, event: &Event, sync: Sync) -> Result<Vec<u8>> {
     Ok(json::to_line(&event))
 }
 
-fn move_texts(blobs: &Dir, value: &mut Value, sync: Sync) -> Result<()> {
+fn move_texts(blobs: &Dir, value: &mut Value, sync: Durability) -> Result<()> {
     match value {
         Value::String(text) if text.len() > LONG_TEXT => {
             let name = store_blob(blobs, text.as_bytes(), sync)?;
@@ -100,7 +100,7 @@ fn move_texts(blobs: &Dir, value: &mut Value, sync: Sync) -> Result<()> {
     Ok(())
 }
 
-fn store_blob(blobs: &Dir, bytes: &[u8], sync: Sync) -> Result<String> {
+fn store_blob(blobs: &Dir, bytes: &[u8], sync: Durability) -> Result<String> {
     use std::fmt::Write as _;
     let mut name = String::with_capacity(64);
     for byte in Sha256::digest(bytes) {

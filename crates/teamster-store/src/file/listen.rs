@@ -14,7 +14,7 @@ use super::{FileStore, native, no_team, read as files};
 use crate::backend::Clock;
 use crate::error::Result;
 use crate::store::Signal;
-use crate::watch::{Heard, Listen, Pulse};
+use crate::watch::{ChangeCounters, Listen, ListenerUpdate};
 
 /// After this many polls the folders are reopened, so that replaced folders are noticed.
 const OPEN_AGAIN: u32 = 10;
@@ -27,14 +27,14 @@ pub(super) struct FileListener {
     clock: Arc<dyn Clock>,
     team: TeamName,
     worker: WorkerName,
-    open: Option<Open>,
-    quiet: Option<Quiet>,
+    open: Option<OpenFolders>,
+    quiet: Option<NoSignals>,
     /// The worker's inbox in a team of Claude Code.
     client_inbox: Option<String>,
 }
 
 /// The signals folder while it holds no signal for the worker.
-struct Quiet {
+struct NoSignals {
     stamp: Option<Stamp>,
     /// When its stamp was first seen.
     since: Instant,
@@ -43,7 +43,7 @@ struct Quiet {
 }
 
 /// The open folders, and how often they were used.
-struct Open {
+struct OpenFolders {
     teams: Dir,
     team: Dir,
     inode: u64,
@@ -71,12 +71,12 @@ impl FileListener {
         Ok(listener)
     }
 
-    fn open(&self) -> Result<Open> {
+    fn open(&self) -> Result<OpenFolders> {
         let missing = || no_team(&self.team);
         let root = Dir::open_root(&self.claude)?.ok_or_else(missing)?;
         let teams = root.child(layout::TEAMS)?.ok_or_else(missing)?;
         let team = teams.child(self.team.as_str())?.ok_or_else(missing)?;
-        Ok(Open {
+        Ok(OpenFolders {
             inode: team.own_stamp()?.inode,
             teams,
             team,
@@ -86,7 +86,7 @@ impl FileListener {
     }
 
     /// Returns the open folders if they still belong to the team, and otherwise reopens them.
-    fn folders(&mut self) -> Result<Open> {
+    fn folders(&mut self) -> Result<OpenFolders> {
         let Some(mut open) = self.open.take() else {
             return self.open();
         };
@@ -102,7 +102,7 @@ impl FileListener {
     fn signals(&mut self, team: &Dir) -> Result<Vec<Signal>> {
         let stamp = team.stamp(layout::SIGNALS)?;
         let quiet = self.quiet.take().filter(|quiet| quiet.stamp == stamp);
-        let mut quiet = quiet.unwrap_or_else(|| Quiet {
+        let mut quiet = quiet.unwrap_or_else(|| NoSignals {
             stamp,
             since: Instant::now(),
             settled: false,
@@ -120,7 +120,7 @@ impl FileListener {
 }
 
 impl Listen for FileListener {
-    fn hear(&mut self) -> Result<Heard> {
+    fn poll(&mut self) -> Result<ListenerUpdate> {
         let open = self.folders()?;
         // An unreadable signal must not keep the worker from everything else; it is read again with the next poll.
         let signals = self.signals(&open.team);
@@ -142,14 +142,14 @@ impl Listen for FileListener {
             Some(folder) => folder.stamp(&layout::mail_file(&inbox))?,
             None => None,
         };
-        let pulse = Pulse {
+        let pulse = ChangeCounters {
             client_inbox: number(client_inbox),
             journal: number(open.team.stamp(layout::JOURNAL)?),
             tasks: number(tasks),
             mail: number(mail),
         };
         self.open = Some(open);
-        Ok(Heard {
+        Ok(ListenerUpdate {
             pulse,
             signals,
             // All readers of the logs are on this machine.

@@ -6,7 +6,7 @@
 //! between the two steps changes nothing.
 
 use serde::{Deserialize, Serialize};
-use teamster_fs::{Dir, FileKind, OrTrace as _, Sync, layout};
+use teamster_fs::{Dir, Durability, FileKind, OrTrace as _, layout};
 use teamster_journal::payload::MessageSent;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_types::WorkerName;
@@ -14,7 +14,7 @@ use teamster_types::message::{Mailbox, Message};
 
 use super::held_team::HeldTeam;
 use super::note::OpenMailbox;
-use super::staged::{self, Staged};
+use super::staged::{self, StagedFile};
 use super::{FileStore, recover};
 use crate::backend::{MailCursor, Position};
 use crate::error::Result;
@@ -171,7 +171,11 @@ pub(super) fn cursor(team: &Dir, mailbox: &Mailbox) -> Result<MailCursor> {
 }
 
 /// Returns the cursor file's new content.
-pub(super) fn staged_cursor(team: &Dir, mailbox: &Mailbox, cursor: MailCursor) -> Result<Staged> {
+pub(super) fn staged_cursor(
+    team: &Dir,
+    mailbox: &Mailbox,
+    cursor: MailCursor,
+) -> Result<StagedFile> {
     let live = match folder(team, mailbox)? {
         Some(dir) => numbers(&dir, mailbox)?.1,
         None => 1,
@@ -193,7 +197,7 @@ pub(super) fn staged_cursor(team: &Dir, mailbox: &Mailbox, cursor: MailCursor) -
     } else {
         layout::INBOX
     };
-    Ok(Staged {
+    Ok(StagedFile {
         folder: Some(folder),
         name: layout::mail_cursor(mailbox),
         bytes: serde_json::to_vec(&file).ok(),
@@ -210,7 +214,7 @@ pub(super) fn lines(
 ) -> Result<Vec<(Position, Result<Message, String>)>> {
     lines_as(team, mailbox, from, limit, page, |text, segment, behind| {
         Message::parse(text)
-            .map(|message| named(message, mailbox, segment, behind).filed_in(mailbox))
+            .map(|message| with_derived_id(message, mailbox, segment, behind).filed_in(mailbox))
     })
 }
 
@@ -227,7 +231,7 @@ pub(super) fn all_lines(team: &Dir, mailbox: &Mailbox) -> Result<Vec<(Position, 
             &mut page,
             |text, segment, end| match MailLine::parse(text) {
                 MailLine::Message(message) => {
-                    let message = named(message, mailbox, segment, end).filed_in(mailbox);
+                    let message = with_derived_id(message, mailbox, segment, end).filed_in(mailbox);
                     MailLine::Message(message)
                 }
                 foreign @ MailLine::Foreign(_) => foreign,
@@ -243,7 +247,11 @@ pub(super) fn all_lines(team: &Dir, mailbox: &Mailbox) -> Result<Vec<(Position, 
 
 /// Writes a mailbox with all its lines into the folder of a team that is not visible yet. Returns the position after
 /// each line.
-pub(super) fn write_whole(team: &Dir, whole: &ExportedMailbox, sync: Sync) -> Result<Vec<u64>> {
+pub(super) fn write_whole(
+    team: &Dir,
+    whole: &ExportedMailbox,
+    sync: Durability,
+) -> Result<Vec<u64>> {
     let mailbox = &whole.mailbox;
     let dir = team.child_or_create(mailbox.folder())?;
     let mut bytes = Vec::new();
@@ -334,7 +342,7 @@ fn lines_as<T>(
 
 /// Gives a message that another program wrote without an id one derived from its position, so that it can be
 /// acknowledged.
-fn named(message: Message, mailbox: &Mailbox, segment: u64, behind: u64) -> Message {
+fn with_derived_id(message: Message, mailbox: &Mailbox, segment: u64, behind: u64) -> Message {
     if !message.id().is_empty() {
         return message;
     }
@@ -375,7 +383,7 @@ pub(super) fn append_all(
         }
         appended += 1;
         // The directory entry of a new mailbox must be synced too.
-        if open.size == 0 && sync == Sync::Durable {
+        if open.size == 0 && sync == Durability::Durable {
             written = dir.sync();
         }
         if written.is_err() {
@@ -398,9 +406,9 @@ pub(super) fn append_all(
 }
 
 /// Repairs the last line of the live file, rotates it when it is full, and returns its size.
-fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Sync) -> Result<u64> {
+fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Durability) -> Result<u64> {
     let name = layout::mail_file(mailbox);
-    let size = mend_tail(dir, &name)?;
+    let size = repair_tail(dir, &name)?;
     if size < FULL {
         return Ok(size);
     }
@@ -418,14 +426,14 @@ fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Sync) -> Result<u64> {
         )?;
     }
     dir.rename_new(&name, dir, &layout::mail_segment(mailbox, live))?;
-    if sync == Sync::Durable {
+    if sync == Durability::Durable {
         dir.sync()?;
     }
     Ok(0)
 }
 
 /// Truncates a torn last line, or adds a missing line end to a complete one. Returns the size of the file afterwards.
-fn mend_tail(dir: &Dir, name: &str) -> Result<u64> {
+fn repair_tail(dir: &Dir, name: &str) -> Result<u64> {
     let Some(stamp) = dir.stamp(name)? else {
         return Ok(0);
     };
@@ -442,7 +450,7 @@ fn mend_tail(dir: &Dir, name: &str) -> Result<u64> {
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |place| place + 1);
     if Message::parse(&bytes[start..]).is_ok() {
-        dir.append(name, b"\n", Sync::Fast)?;
+        dir.append(name, b"\n", Durability::Fast)?;
         return Ok(bytes.len() as u64 + 1);
     }
     dir.truncate(name, start as u64)?;
@@ -470,7 +478,7 @@ pub(super) fn roll_forward(store: &FileStore, held: &mut HeldTeam) -> Result<()>
             // Something other than a file is in its place; it cannot be repaired, and must not stop the others.
             continue;
         }
-        mend_tail(&dir, &name)?;
+        repair_tail(&dir, &name)?;
         let tail = dir
             .read_from(&name, open.size)?
             .map_or_else(Vec::new, |(bytes, _)| bytes);
@@ -503,13 +511,13 @@ pub(super) fn roll_forward(store: &FileStore, held: &mut HeldTeam) -> Result<()>
 }
 
 /// Journals the messages again whose events were lost when the machine crashed.
-pub(super) fn journal_unknown(store: &FileStore, held: &mut HeldTeam) -> Result<()> {
+pub(super) fn journal_lost_messages(store: &FileStore, held: &mut HeldTeam) -> Result<()> {
     let mut lost: Vec<(u64, NewEvent)> = Vec::new();
     for mailbox in all(&held.folders.team)? {
         let Some(dir) = folder(&held.folders.team, &mailbox)? else {
             continue;
         };
-        mend_tail(&dir, &layout::mail_file(&mailbox))?;
+        repair_tail(&dir, &layout::mail_file(&mailbox))?;
         let bytes = dir
             .read(&layout::mail_file(&mailbox))?
             .map_or_else(Vec::new, |(bytes, _)| bytes);

@@ -37,9 +37,9 @@ mod recover;
 mod rescan;
 mod staged;
 mod team;
+mod transfer;
 mod txn;
 mod watch;
-mod whole;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +47,7 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, Stamp, Sync, layout};
+use teamster_fs::{Dir, Durability, Stamp, layout};
 use teamster_journal::EventActor;
 use teamster_types::TeamName;
 use teamster_types::paths::Reservations;
@@ -66,22 +66,22 @@ use txn::FileTxn;
 
 /// How a file store behaves.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct FileStoreSettings {
     /// How long a claim lasts.
     pub lease: Duration,
     /// Whether a change must be synced to disk before it counts.
-    pub sync: Sync,
+    pub sync: Durability,
     /// How long to wait for locks.
     pub patience: Duration,
     /// How tasks with overlapping paths are handled.
     pub reservations: Reservations,
 }
 
-impl Default for Settings {
+impl Default for FileStoreSettings {
     fn default() -> Self {
         Self {
             lease: teamster_types::transitions::LEASE,
-            sync: Sync::Durable,
+            sync: Durability::Durable,
             patience: Duration::from_secs(5),
             reservations: Reservations::default(),
         }
@@ -95,7 +95,7 @@ pub struct FileStore {
     machine: Machine,
     /// The process in whose name tasks are claimed.
     me: ProcessId,
-    settings: Settings,
+    settings: FileStoreSettings,
     /// The project of the team that was read last, with the stamp of the configuration it came from.
     project: Mutex<Option<(TeamName, Stamp, Option<String>)>>,
     /// A team whose format was checked, with the stamp of its configuration at that time.
@@ -110,7 +110,11 @@ pub struct FileStore {
 
 impl FileStore {
     /// Opens a store at the roots of `layout`. Nothing is created or changed before the first transaction.
-    pub fn open(layout: &Layout, clock: Arc<dyn Clock>, settings: Settings) -> Result<Self> {
+    pub fn open(
+        layout: &Layout,
+        clock: Arc<dyn Clock>,
+        settings: FileStoreSettings,
+    ) -> Result<Self> {
         let machine = Machine::read();
         Ok(Self {
             claude: layout.claude.clone(),
@@ -265,12 +269,12 @@ impl Backend for FileStore {
         team::delete(self, team, actor, force)
     }
 
-    fn whole_team(&self, team: &TeamName) -> Result<TeamExport> {
-        whole::export(self, team)
+    fn snapshot_team(&self, team: &TeamName) -> Result<TeamExport> {
+        transfer::export(self, team)
     }
 
-    fn put_whole_team(&self, export: &TeamExport) -> Result<()> {
-        whole::import(self, export)
+    fn restore_team(&self, export: &TeamExport) -> Result<()> {
+        transfer::import(self, export)
     }
 }
 

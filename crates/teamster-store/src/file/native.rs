@@ -7,7 +7,7 @@ use teamster_types::message::Message;
 use teamster_types::session::ClientSession;
 
 use super::read;
-use super::staged::Staged;
+use super::staged::StagedFile;
 use crate::error::Result;
 
 /// The content of an inbox that Claude Code has read.
@@ -62,7 +62,7 @@ pub(super) fn has_mail(team: &Dir, name: &str, or_empty: bool) -> Result<bool> {
 
 /// Returns the first entry of an inbox, and the inbox without it; with `for_good`, all entries and the removal of the
 /// inbox. The caller holds its lock folder.
-pub(super) fn taken(team: &Dir, name: &str, for_good: bool) -> Result<(Vec<Value>, Staged)> {
+pub(super) fn taken(team: &Dir, name: &str, for_good: bool) -> Result<(Vec<Value>, StagedFile)> {
     let name = file(name);
     let mut letters = entries(team, &name)?;
     let bytes = if for_good {
@@ -71,7 +71,7 @@ pub(super) fn taken(team: &Dir, name: &str, for_good: bool) -> Result<(Vec<Value
         let rest = letters.split_off(letters.len().min(1));
         serde_json::to_vec_pretty(&rest).ok()
     };
-    let staged = Staged {
+    let staged = StagedFile {
         folder: Some(layout::NATIVE_INBOXES),
         name,
         bytes,
@@ -91,7 +91,7 @@ fn entries(team: &Dir, file: &str) -> Result<Vec<Value>> {
 }
 
 /// Returns the content of an inbox with one more plain message. The caller holds its lock folder.
-pub(super) fn with_message(team: &Dir, name: &str, message: &Message) -> Result<Staged> {
+pub(super) fn with_message(team: &Dir, name: &str, message: &Message) -> Result<StagedFile> {
     let name = file(name);
     let mut entries = entries(team, &name)?;
     entries.push(json!({
@@ -103,7 +103,7 @@ pub(super) fn with_message(team: &Dir, name: &str, message: &Message) -> Result<
         "read": false,
     }));
     let bytes = serde_json::to_vec_pretty(&entries).ok();
-    Ok(Staged {
+    Ok(StagedFile {
         folder: Some(layout::NATIVE_INBOXES),
         name,
         bytes,

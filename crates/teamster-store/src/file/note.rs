@@ -33,10 +33,10 @@ pub(super) struct LockNote {
     pub(super) tasks: Vec<ChangedTask>,
     /// Lock folders that were placed beside files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) folders: Vec<PlacedFolder>,
+    pub(super) folders: Vec<OwnLockFolder>,
     /// Claim locks that were created.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) claims: Vec<MadeClaim>,
+    pub(super) claims: Vec<OwnClaimLock>,
     /// Mailboxes that are being appended to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) mail: Vec<OpenMailbox>,
@@ -67,7 +67,7 @@ impl ChangedTask {
 
 /// A lock folder that we placed, told from a foreign one by its exact modification time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct PlacedFolder {
+pub(super) struct OwnLockFolder {
     /// The folder that it was placed in: `tasks` or `inboxes`.
     pub(super) within: String,
     /// Its name.
@@ -78,7 +78,7 @@ pub(super) struct PlacedFolder {
 
 /// A claim lock that we created, told from a foreign one by its nonce.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct MadeClaim {
+pub(super) struct OwnClaimLock {
     /// The task.
     pub(super) id: String,
     /// The nonce in the lock file.

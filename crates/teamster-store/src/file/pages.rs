@@ -81,13 +81,13 @@ impl ReadPlaces {
             tries += 1;
             let files = JournalFiles::of(team)?;
             let start = match &known {
-                Some(place) => files.proven(team, place)?,
+                Some(place) => files.resume_at(team, place)?,
                 None => None,
             };
             let is_known = start.is_some();
             let start = match start {
                 Some(start) => start,
-                None => files.halve(team, from)?,
+                None => files.bisect(team, from)?,
             };
             let read = files.read(team, &start, from, limit)?;
             let has_moved = files.has_another(team)?;
@@ -155,7 +155,7 @@ pub(super) struct JournalFiles {
 }
 
 /// The last event that a read passed: its file, the offsets where its line begins and ends, its position and its id.
-type Last = (u64, u64, u64, u64, String);
+type LastRead = (u64, u64, u64, u64, String);
 
 impl JournalFiles {
     pub(super) fn of(team: &Dir) -> Result<Self> {
@@ -180,7 +180,7 @@ impl JournalFiles {
     }
 
     /// Returns where a reader continues, if its file still exists.
-    fn proven(&self, team: &Dir, place: &ReadPlace) -> Result<Option<PageStart>> {
+    fn resume_at(&self, team: &Dir, place: &ReadPlace) -> Result<Option<PageStart>> {
         for (number, name) in self.names.iter().enumerate().rev() {
             if team
                 .stamp(name)?
@@ -198,11 +198,11 @@ impl JournalFiles {
 
     /// Returns the file and offset at or shortly before the event `from`.
     pub(super) fn place_of(&self, team: &Dir, from: u64) -> Result<(usize, u64)> {
-        let start = self.halve(team, from)?;
+        let start = self.bisect(team, from)?;
         Ok((start.file, start.offset))
     }
 
-    fn halve(&self, team: &Dir, from: u64) -> Result<PageStart> {
+    fn bisect(&self, team: &Dir, from: u64) -> Result<PageStart> {
         // Begin in the last file whose first event is not after `from`.
         let mut file = self.names.len() - 1;
         while file > 0 {
@@ -236,11 +236,11 @@ impl JournalFiles {
         start: &PageStart,
         from: u64,
         limit: usize,
-    ) -> Result<Option<(JournalPage, Option<Last>)>> {
+    ) -> Result<Option<(JournalPage, Option<LastRead>)>> {
         let mut page = JournalPage::default();
         // The places of the events on the page, and of the last event before them.
         let mut lasts: Vec<(u64, u64, u64)> = Vec::new();
-        let mut before: Option<Last> = None;
+        let mut before: Option<LastRead> = None;
         let mut proof = start.proof.as_ref();
         for (number, name) in self.names.iter().enumerate().skip(start.file) {
             let file = team.stamp(name)?.map_or(0, |stamp| stamp.inode);
@@ -410,7 +410,7 @@ fn seq_after(team: &Dir, name: &str, offset: u64) -> Result<Option<(u64, u64)>> 
         };
         let mut at = begin.unwrap_or(count);
         while let Some(length) = memchr::memchr(b'\n', &bytes[at..]) {
-            if let Ok(Numbered { seq }) = serde_json::from_slice(&bytes[at..at + length]) {
+            if let Ok(EventPosition { seq }) = serde_json::from_slice(&bytes[at..at + length]) {
                 return Ok(Some((offset + at as u64, seq)));
             }
             at += length + 1;
@@ -424,7 +424,7 @@ fn seq_after(team: &Dir, name: &str, offset: u64) -> Result<Option<(u64, u64)>> 
 
 /// An event of which only the position is needed.
 #[derive(serde::Deserialize)]
-struct Numbered {
+struct EventPosition {
     seq: u64,
 }
 

@@ -9,7 +9,7 @@ use teamster_journal::{Event, EventKind};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::progress::Progress;
 use teamster_types::session::ClientSession;
 use teamster_types::task::{Status, Task};
@@ -21,9 +21,9 @@ use super::index;
 use super::note::LockNote;
 use super::record::{IndexRecord, flag};
 use super::{FileStore, heartbeat, journal, listen, mailbox, native, pages, watch};
-use crate::error::{Kind, Result, StoreError};
+use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::rules::no_task;
-use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
+use crate::store::{Damaged, JournalPage, ReadStore, Signal, StoredMessage, TaskList, TeamEntry};
 use crate::watch::{Listen, Watch};
 
 /// The action named in the trace for a mailbox line that is not a message.
@@ -33,7 +33,7 @@ const LONG_WRITE: Duration = Duration::from_millis(500);
 
 /// Returns the error for a file that cannot be parsed.
 pub(super) fn damaged(file: &str, error: &str) -> StoreError {
-    StoreError::new(Kind::Failed, format!("{file}: {error}"))
+    StoreError::new(StoreErrorKind::Failed, format!("{file}: {error}"))
         .hint("repair or remove the file; nothing was changed")
 }
 
@@ -168,7 +168,7 @@ fn note(tasks: &Dir) -> Result<Option<Vec<u8>>> {
 }
 
 /// Returns the journal's position and size from the lock's note, or `None` while a change is under way.
-fn quiet(tasks: &Dir) -> Result<Option<(u64, u64)>> {
+fn settled_position(tasks: &Dir) -> Result<Option<(u64, u64)>> {
     let Some(bytes) = note(tasks)? else {
         return Ok(Some((0, 0)));
     };
@@ -207,9 +207,14 @@ impl Receipts {
     }
 }
 
-fn filed(mailbox: &Mailbox, behind: u64, message: Message, receipts: &Receipts) -> Filed {
+fn stored_message(
+    mailbox: &Mailbox,
+    behind: u64,
+    message: Message,
+    receipts: &Receipts,
+) -> StoredMessage {
     let label = mailbox.label();
-    Filed {
+    StoredMessage {
         delivered_at: Receipts::find(&receipts.delivered, &label, behind),
         acked_at: Receipts::find(&receipts.acked, &label, behind),
         mailbox: label,
@@ -222,7 +227,7 @@ impl FileStore {
     /// lock.
     ///
     /// Taking the lock also finishes the change of a writer that was killed.
-    fn at_one_moment<T>(
+    fn read_consistently<T>(
         &self,
         team: &TeamName,
         mut read: impl FnMut(&Dir) -> Result<T>,
@@ -233,9 +238,9 @@ impl FileStore {
         let start = Instant::now();
         loop {
             for _ in 0..4 {
-                let before = quiet(&tasks)?;
+                let before = settled_position(&tasks)?;
                 let found = read(&tasks)?;
-                if before.is_some() && before == quiet(&tasks)? {
+                if before.is_some() && before == settled_position(&tasks)? {
                     return Ok(Some(found));
                 }
                 std::thread::sleep(Duration::from_micros(500));
@@ -274,7 +279,7 @@ impl FileStore {
     }
 }
 
-impl Read for FileStore {
+impl ReadStore for FileStore {
     fn now(&self) -> Time {
         self.clock.now()
     }
@@ -316,25 +321,25 @@ impl Read for FileStore {
     }
 
     fn task(&self, team: &TeamName, id: &TaskId) -> Result<Task> {
-        let found = self.at_one_moment(team, |tasks| task(tasks, id))?;
+        let found = self.read_consistently(team, |tasks| task(tasks, id))?;
         found.flatten().ok_or_else(|| no_task(team, id))
     }
 
     fn tasks(&self, team: &TeamName) -> Result<TaskList> {
-        Ok(self.at_one_moment(team, list)?.unwrap_or_default())
+        Ok(self.read_consistently(team, list)?.unwrap_or_default())
     }
 
     fn progress(&self, team: &TeamName) -> Result<(Progress, Vec<Damaged>)> {
-        Ok(self.at_one_moment(team, count)?.unwrap_or_default())
+        Ok(self.read_consistently(team, count)?.unwrap_or_default())
     }
 
     fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>> {
         Ok(self
-            .at_one_moment(team, |tasks| failure(tasks, id))?
+            .read_consistently(team, |tasks| failure(tasks, id))?
             .flatten())
     }
 
-    fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {
+    fn messages(&self, team: &TeamName) -> Result<Vec<StoredMessage>> {
         let dir = self.folder_to_read(team)?;
         let mut receipts = Receipts::default();
         let mut from = 1;
@@ -355,14 +360,14 @@ impl Read for FileStore {
                 position = *last;
                 found.extend(lines.into_iter().filter_map(|(behind, line)| {
                     let message = line.ok_or_trace(DAMAGED_LINE)?;
-                    Some(filed(&mailbox, behind.0, message, &receipts))
+                    Some(stored_message(&mailbox, behind.0, message, &receipts))
                 }));
             }
         }
         found.extend(
             native::messages(&dir)?
                 .into_iter()
-                .map(|(owner, message)| Filed {
+                .map(|(owner, message)| StoredMessage {
                     mailbox: format!("{}/{owner}", layout::NATIVE_INBOXES),
                     message,
                     delivered_at: None,
@@ -372,7 +377,7 @@ impl Read for FileStore {
         Ok(found)
     }
 
-    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<Filed>> {
+    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<StoredMessage>> {
         let dir = self.folder_to_read(team)?;
         let mut found = Vec::new();
         for mailbox in mailbox::all(&dir)? {
@@ -388,7 +393,7 @@ impl Read for FileStore {
                 let old = messages
                     .filter(|(_, message)| message.timestamp().is_some_and(|sent| sent < before));
                 found.extend(old.map(|(behind, message)| {
-                    filed(&mailbox, behind.0, message, &Receipts::default())
+                    stored_message(&mailbox, behind.0, message, &Receipts::default())
                 }));
             }
         }
@@ -400,7 +405,7 @@ impl Read for FileStore {
         heartbeat::write(&self.claude, project.as_deref(), heartbeat)
     }
 
-    fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {
+    fn remove_heartbeat(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {
         heartbeat::remove(self.project(team)?.as_deref(), team, worker)
     }
 
@@ -408,12 +413,12 @@ impl Read for FileStore {
         heartbeat::read_all(self.project(team)?.as_deref(), team)
     }
 
-    fn life(&self, process: &ProcessId) -> Life {
-        self.machine.life(process)
+    fn process_state(&self, process: &ProcessId) -> ProcessState {
+        self.machine.process_state(process)
     }
 
     fn keep_journal(&self, team: &TeamName) -> Result<Option<String>> {
-        let config = Read::team(self, team)?;
+        let config = ReadStore::team(self, team)?;
         let folder = self.folder_to_read(team)?;
         match config.project() {
             Some(project) => super::team::keep_journal(project, team, &folder),

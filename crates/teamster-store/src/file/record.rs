@@ -120,7 +120,7 @@ impl IndexRecord {
 
     /// Returns whether the task is pending and has an owner.
     pub(super) fn is_assigned(&self) -> bool {
-        View(&self.to_bytes()).is_assigned()
+        RecordView(&self.to_bytes()).is_assigned()
     }
 
     /// Returns whether tasks that wait for this one may start.
@@ -188,9 +188,9 @@ impl IndexRecord {
 /// A record read directly from its bytes, for scans over thousands of records. Only for the index's single writer,
 /// which knows that the bytes are complete.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a>(pub(super) &'a [u8]);
+pub(super) struct RecordView<'a>(pub(super) &'a [u8]);
 
-impl View<'_> {
+impl RecordView<'_> {
     pub(super) fn when(self) -> i64 {
         get(self.0, 24 + 4 * 8).cast_signed()
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use teamster_fs::{Dir, FileKind, layout};
 use teamster_journal::EventType;
 use teamster_types::message::Mailbox;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TaskId, TeamName};
 
 use super::held_team::HeldTeam;
@@ -42,7 +42,7 @@ pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut HeldTeam) -
     }
     if rebooted {
         finish_staged(store, held)?;
-        mailbox::journal_unknown(store, held)?;
+        mailbox::journal_lost_messages(store, held)?;
     } else {
         // A delivered message commits the files that belong to it.
         mailbox::roll_forward(store, held)?;
@@ -57,10 +57,10 @@ pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut HeldTeam) -
     }
     let own = own_tasks(&held.note.tasks);
     let mut index = Index::open(&held.folders.tasks, store.machine.boot_id())?;
-    index.doubt_blocked();
+    index.invalidate_blocked();
     rescan::rescan(store, held, &mut index, &own)?;
     held.announce()?;
-    held.all_clean()
+    held.mark_clean()
 }
 
 /// Returns the tasks that the killed process was changing, with the hashes of what it wrote.
@@ -121,11 +121,11 @@ fn sweep(store: &FileStore, held: &HeldTeam, dir: &Dir) -> Result<()> {
 fn is_gone(store: &FileStore, pid: u32) -> bool {
     let me = store.machine.me();
     pid == me.pid
-        || store.machine.life(&ProcessId {
+        || store.machine.process_state(&ProcessId {
             pid,
             process_start_time: 0,
             ..me.clone()
-        }) == Life::Gone
+        }) == ProcessState::Gone
 }
 
 /// Returns the mailbox with this folder and owner.

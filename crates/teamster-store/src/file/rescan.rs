@@ -135,7 +135,7 @@ pub(super) fn rescan(
     for found in &changed {
         index.put(&record_of(index, found)?)?;
     }
-    judge_blocked(held, index)?;
+    refresh_blocked(held, index)?;
     index.folder = folder;
     index.scanned = teamster_fs::proc::uptime();
     index.save()?;
@@ -169,7 +169,7 @@ fn rebuild_index(store: &FileStore, held: &mut HeldTeam, index: &mut Index) -> R
         if let Ok(task) = &file.task
             && !before
                 .as_ref()
-                .is_some_and(|before| rebuild::same(before, task))
+                .is_some_and(|before| rebuild::is_same_task(before, task))
         {
             let change = TaskChange::between(before.as_ref(), Some(task));
             let what = if before.is_some() {
@@ -181,7 +181,7 @@ fn rebuild_index(store: &FileStore, held: &mut HeldTeam, index: &mut Index) -> R
         }
         found.push(file);
     }
-    for gone in told.rest() {
+    for gone in told.remaining() {
         let deleted = EventKind::TaskDeleted(TaskChange::between(Some(&gone), None));
         events.push(NewEvent::new(EventActor::Foreign, deleted).task(gone.id()));
     }
@@ -296,7 +296,7 @@ fn is_blocked(index: &Index, task: &Task) -> Result<bool> {
 }
 
 /// Re-evaluates every blocked task, unless nothing changed since the last time.
-fn judge_blocked(held: &HeldTeam, index: &mut Index) -> Result<()> {
+fn refresh_blocked(held: &HeldTeam, index: &mut Index) -> Result<()> {
     if index.judged == index.generation {
         return Ok(());
     }
@@ -333,7 +333,7 @@ fn refresh(held: &HeldTeam, index: &mut Index, id: &TaskId) -> Result<()> {
 }
 
 /// A task whose file is known to differ from the index.
-pub(super) struct Touched {
+pub(super) struct TouchedTask {
     id: TaskId,
     /// The task; `None` when it was removed.
     task: Option<Task>,
@@ -341,7 +341,7 @@ pub(super) struct Touched {
     found: Option<(Vec<u8>, Stamp)>,
 }
 
-impl Touched {
+impl TouchedTask {
     /// Returns the entry for a task that this process wrote or removed.
     pub(super) fn by_us(id: TaskId, task: Option<Task>) -> Self {
         Self {
@@ -366,10 +366,14 @@ impl Touched {
 }
 
 /// Updates the index for these tasks, and for the tasks that wait for them.
-pub(super) fn follow(held: &HeldTeam, index: &mut Index, touched: Vec<Touched>) -> Result<()> {
+pub(super) fn update_index(
+    held: &HeldTeam,
+    index: &mut Index,
+    touched: Vec<TouchedTask>,
+) -> Result<()> {
     let ids: Vec<TaskId> = touched.iter().map(|change| change.id.clone()).collect();
     let mut freed: Vec<TaskId> = Vec::new();
-    for Touched { id, task, found } in touched {
+    for TouchedTask { id, task, found } in touched {
         let known = index.get(&id)?.map(|(_, record)| record);
         let content = match (&task, found) {
             (Some(_), Some(found)) => Some(found),

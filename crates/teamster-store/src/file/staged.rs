@@ -1,6 +1,6 @@
 //! Staged files: the new contents are written beside the old ones, and the event that names them commits them.
 
-use teamster_fs::{Dir, OrTrace as _, Sync, layout};
+use teamster_fs::{Dir, Durability, OrTrace as _, layout};
 use teamster_journal::{Event, NewEvent};
 use teamster_types::Time;
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// A file that a change writes or removes.
 #[derive(Debug)]
-pub(super) struct Staged {
+pub(super) struct StagedFile {
     /// The folder below the team's, or `None` for the task folder.
     pub(super) folder: Option<&'static str>,
     /// Its name.
@@ -66,7 +66,7 @@ pub(super) fn journal_now(
 }
 
 /// Appends events and updates the note.
-pub(super) fn append(held: &mut HeldTeam, events: &[Event], sync: Sync) -> Result<()> {
+pub(super) fn append(held: &mut HeldTeam, events: &[Event], sync: Durability) -> Result<()> {
     held.note.journal = journal::append(&held.folders.team, events, held.note.journal, sync)?;
     held.note.seq += events.len() as u64;
     teamster_fs::fail::reached_event(held.note.seq);
@@ -74,13 +74,13 @@ pub(super) fn append(held: &mut HeldTeam, events: &[Event], sync: Sync) -> Resul
 }
 
 /// The folders that a commit touches, opened once.
-pub(super) struct StagedPlaces<'a> {
+pub(super) struct StagedFolders<'a> {
     held: &'a HeldTeam,
     opened: Vec<(&'static str, Dir)>,
 }
 
-impl<'a> StagedPlaces<'a> {
-    pub(super) fn open(held: &'a HeldTeam, staged: &[Staged]) -> Result<Self> {
+impl<'a> StagedFolders<'a> {
+    pub(super) fn open(held: &'a HeldTeam, staged: &[StagedFile]) -> Result<Self> {
         let mut opened: Vec<(&'static str, Dir)> = Vec::new();
         for folder in staged.iter().filter_map(|file| file.folder) {
             if !folder.is_empty() && !opened.iter().any(|(name, _)| *name == folder) {
@@ -90,7 +90,7 @@ impl<'a> StagedPlaces<'a> {
         Ok(Self { held, opened })
     }
 
-    fn of(&self, file: &Staged) -> &Dir {
+    fn of(&self, file: &StagedFile) -> &Dir {
         match file.folder {
             None => &self.held.folders.tasks,
             Some(folder) => self
@@ -102,7 +102,7 @@ impl<'a> StagedPlaces<'a> {
     }
 
     /// Writes the new contents beside the old ones, under names that only the event `seq` commits.
-    pub(super) fn prepare(&self, staged: &[Staged], seq: u64, sync: Sync) -> Result<()> {
+    pub(super) fn prepare(&self, staged: &[StagedFile], seq: u64, sync: Durability) -> Result<()> {
         for file in staged {
             let dir = self.of(file);
             refuse_link(dir, &file.name)?;
@@ -115,7 +115,7 @@ impl<'a> StagedPlaces<'a> {
                 dir.create_new(&name, bytes, sync)?;
             }
         }
-        if sync == Sync::Durable {
+        if sync == Durability::Durable {
             let mut done: Vec<Option<&str>> = Vec::new();
             for file in staged {
                 if !done.contains(&file.folder) {
@@ -128,7 +128,7 @@ impl<'a> StagedPlaces<'a> {
     }
 
     /// Removes the prepared contents again.
-    pub(super) fn undo(&self, staged: &[Staged], seq: u64) {
+    pub(super) fn undo(&self, staged: &[StagedFile], seq: u64) {
         for file in staged {
             let dir = self.of(file);
             let name = match file.bytes {
@@ -140,7 +140,7 @@ impl<'a> StagedPlaces<'a> {
     }
 
     /// Moves the prepared contents into place.
-    pub(super) fn finish(&self, staged: &[Staged], seq: u64) -> Result<()> {
+    pub(super) fn finish(&self, staged: &[StagedFile], seq: u64) -> Result<()> {
         for file in staged {
             let dir = self.of(file);
             if file.bytes.is_some() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use teamster_fs::{Dir, FolderLock, OrTrace as _, Sync, layout, remove_tree};
+use teamster_fs::{Dir, Durability, FolderLock, OrTrace as _, layout, remove_tree};
 use teamster_journal::payload::EmptyPayload;
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::TeamName;
@@ -53,7 +53,7 @@ pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Re
     );
     teams.make_dir(&temp)?;
     let built = build(store, &teams, &temp, new, &config).and_then(|()| {
-        let _alone = only_maker(store, &teams)?;
+        let _alone = lock_team_creation(store, &teams)?;
         let tasks = root.child_or_create(layout::TASKS)?;
         drop_unfinished_tasks(&teams, &tasks, &new.name)?;
         tasks.child_or_create(new.name.as_str())?;
@@ -65,7 +65,7 @@ pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Re
     if !built? {
         return Err(taken());
     }
-    if store.settings.sync == Sync::Durable {
+    if store.settings.sync == Durability::Durable {
         teams.sync()?;
     }
     Ok(config)
@@ -87,21 +87,21 @@ fn build(
     let team = new.name.to_string();
     let event = rules::created(new).placed(1, teamster_fs::random_hex(), store.clock.now(), team);
     dir.create_new(layout::JOURNAL, &json::to_line(&event), sync)?;
-    if sync == Sync::Durable {
+    if sync == Durability::Durable {
         dir.sync()?;
     }
     Ok(())
 }
 
 /// Excludes other processes that create a team: a team is two folders, and only one can be renamed at a time.
-pub(super) fn only_maker<'a>(store: &FileStore, teams: &'a Dir) -> Result<FolderLock<'a>> {
+pub(super) fn lock_team_creation<'a>(store: &FileStore, teams: &'a Dir) -> Result<FolderLock<'a>> {
     teams
         .lock_folder(store.settings.patience)?
         .ok_or_else(|| StoreError::busy("other processes keep creating teams").hint("try again"))
 }
 
 /// Removes the tasks of an import that was killed before it created the team. The caller holds the lock from
-/// [`only_maker`].
+/// [`lock_team_creation`].
 pub(super) fn drop_unfinished_tasks(teams: &Dir, tasks: &Dir, team: &TeamName) -> Result<()> {
     let Some(there) = tasks.child(team.as_str())? else {
         return Ok(());
@@ -115,7 +115,7 @@ pub(super) fn drop_unfinished_tasks(teams: &Dir, tasks: &Dir, team: &TeamName) -
 
 /// Removes the folders that a killed `team create` or `store import` left.
 pub(super) fn sweep_unfinished(store: &FileStore, teams: &Dir) -> Result<()> {
-    use teamster_types::process::{Life, ProcessId};
+    use teamster_types::process::{ProcessId, ProcessState};
     for entry in teams.entries()? {
         let Some(pid) = layout::temp_owner(&entry.name).filter(|_| entry.name.starts_with(".new-"))
         else {
@@ -126,7 +126,7 @@ pub(super) fn sweep_unfinished(store: &FileStore, teams: &Dir) -> Result<()> {
             process_start_time: 0,
             ..store.machine.me().clone()
         };
-        if store.machine.life(&maker) == Life::Gone {
+        if store.machine.process_state(&maker) == ProcessState::Gone {
             remove_tree(teams, &entry.name)?;
         }
     }
@@ -154,7 +154,7 @@ pub(super) fn delete(
     let project = config.as_ref().and_then(TeamConfig::project);
     let beats = heartbeat::read_all(project, team)?.0;
     let tasks = super::read::list(&held.folders.tasks)?.tasks;
-    let life = |process: &ProcessId| store.machine.life(process);
+    let life = |process: &ProcessId| store.machine.process_state(process);
     rules::refuse_held(team, &tasks, &beats, &life, store.clock.now(), force)?;
     let deleted = NewEvent::new(actor, EventKind::TeamDeleted(EmptyPayload {}));
     staged::journal_now(store, &mut held, &[deleted])?;
@@ -226,14 +226,14 @@ pub fn keep_journal(project: &str, team: &TeamName, from: &Dir) -> Result<Option
         if entry.name.starts_with("events.")
             && let Some((bytes, _)) = from.read(&entry.name)?
         {
-            dir.replace(&entry.name, &bytes, Sync::Fast)?;
+            dir.replace(&entry.name, &bytes, Durability::Fast)?;
         }
     }
     if let Some(blobs) = from.child(layout::BLOBS)? {
         let kept = dir.child_or_create(layout::BLOBS)?;
         for entry in blobs.entries()? {
             if let Some((bytes, _)) = blobs.read(&entry.name)? {
-                kept.replace(&entry.name, &bytes, Sync::Fast)?;
+                kept.replace(&entry.name, &bytes, Durability::Fast)?;
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use teamster_fs::layout;
@@ -10,8 +9,7 @@ use teamster_journal::{Event, NewEvent};
 use teamster_types::failure::{Failure, LONGEST_BACKOFF};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
-use teamster_types::paths::Reservations;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
@@ -21,10 +19,10 @@ use super::folder_lock::{self, FolderLocks};
 use super::held_team::HeldTeam;
 use super::index::Index;
 use super::note::ChangedTask;
-use super::record::{IndexRecord, View, capability_bits, flag, hash_of};
-use super::staged::Staged;
+use super::record::{IndexRecord, RecordView, capability_bits, flag, hash_of};
+use super::staged::StagedFile;
 use super::{FileStore, heartbeat, mailbox, native, read, rescan};
-use crate::backend::{Candidates, MailCursor, Position, Txn};
+use crate::backend::{Candidates, MailCursor, Position, Txn, TxnContext};
 use crate::error::{Result, StoreError};
 use crate::store::Signal;
 
@@ -40,9 +38,9 @@ pub(super) struct FileTxn<'a> {
     pub(super) rescanned: bool,
     /// Whether this transaction touched the task folder, and which tasks it touched.
     pub(super) stirred: bool,
-    pub(super) touched: Vec<rescan::Touched>,
+    pub(super) touched: Vec<rescan::TouchedTask>,
     /// Tasks that foreign programs have changed; the index is updated when the journal is.
-    pub(super) noticed: Vec<rescan::Touched>,
+    pub(super) noticed: Vec<rescan::TouchedTask>,
     /// The heartbeats, read at most once.
     beats: Option<Vec<Heartbeat>>,
     pub(super) config: Option<Arc<TeamConfig>>,
@@ -52,7 +50,7 @@ pub(super) struct FileTxn<'a> {
     /// Tasks that existed when they were opened; any other task that is put is new.
     pub(super) opened: HashSet<TaskId>,
     pub(super) failures: BTreeMap<TaskId, Option<Failure>>,
-    pub(super) other: Vec<Staged>,
+    pub(super) other: Vec<StagedFile>,
     pub(super) mail: Vec<(Mailbox, Message)>,
     pub(super) lines: Option<mailbox::MailPage>,
     pub(super) events: Vec<NewEvent>,
@@ -138,7 +136,7 @@ impl<'a> FileTxn<'a> {
                 self.events
                     .push(rescan::foreign_change(&task, known.as_ref()));
                 self.noticed
-                    .push(rescan::Touched::by_others(task.clone(), bytes, stamp));
+                    .push(rescan::TouchedTask::by_others(task.clone(), bytes, stamp));
             }
         }
         self.opened.insert(id.clone());
@@ -156,28 +154,14 @@ pub(super) fn high_water_mark(held: &HeldTeam) -> Result<Option<TaskId>> {
 }
 
 impl Txn for FileTxn<'_> {
-    fn now(&self) -> Time {
-        self.now
-    }
-
-    fn random(&mut self) -> String {
-        teamster_fs::random_hex()
-    }
-
-    fn me(&self) -> ProcessId {
-        self.store.me.clone()
-    }
-
-    fn lease(&self) -> Duration {
-        self.store.settings.lease
-    }
-
-    fn reservations(&self) -> Reservations {
-        self.store.settings.reservations
-    }
-
-    fn team(&self) -> &TeamName {
-        self.name
+    fn context(&self) -> TxnContext<'_> {
+        TxnContext {
+            team: self.name,
+            now: self.now,
+            process: &self.store.me,
+            lease: self.store.settings.lease,
+            reservations: self.store.settings.reservations,
+        }
     }
 
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>> {
@@ -212,7 +196,7 @@ impl Txn for FileTxn<'_> {
         self.new_config = Some(config);
     }
 
-    fn look(&mut self, id: &TaskId) -> Result<Option<Task>> {
+    fn read_task(&mut self, id: &TaskId) -> Result<Option<Task>> {
         if let Some(staged) = self.tasks.get(id) {
             return Ok(staged.clone());
         }
@@ -246,7 +230,7 @@ impl Txn for FileTxn<'_> {
         }
         if high_water_mark(&self.held)?.is_none_or(|mark| *id > mark) {
             let bytes = Some(id.as_str().as_bytes().to_vec());
-            self.other.push(Staged {
+            self.other.push(StagedFile {
                 folder: None,
                 name: layout::HIGH_WATER_MARK.to_owned(),
                 bytes,
@@ -305,7 +289,7 @@ impl Txn for FileTxn<'_> {
         };
         let out = flag::COMPLETED | flag::INTERNAL | flag::DAMAGED | flag::BLOCKED | flag::REMOVED;
         let longest_pause = i64::try_from(LONGEST_BACKOFF.as_millis()).unwrap_or(i64::MAX);
-        let wanted = |record: View<'_>| {
+        let wanted = |record: RecordView<'_>| {
             // A delay longer than the maximum was set before the clock was set back.
             let left = record.when().saturating_sub(now);
             let waits = left > 0 && (record.has(flag::IN_PROGRESS) || left <= longest_pause);
@@ -352,7 +336,7 @@ impl Txn for FileTxn<'_> {
         news
     }
 
-    fn hold_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool> {
+    fn lock_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool> {
         self.stirred = true;
         self.claim_locks.take(
             self.store,
@@ -364,12 +348,12 @@ impl Txn for FileTxn<'_> {
         )
     }
 
-    fn drop_claim(&mut self, id: &TaskId) -> Result<()> {
+    fn unlock_claim(&mut self, id: &TaskId) -> Result<()> {
         self.claim_locks.release(&self.held, id)
     }
 
-    fn life(&self, process: &ProcessId) -> Life {
-        self.store.machine.life(process)
+    fn process_state(&self, process: &ProcessId) -> ProcessState {
+        self.store.machine.process_state(process)
     }
 
     fn heartbeat(&mut self, worker: &WorkerName) -> Result<Option<Heartbeat>> {
@@ -405,7 +389,8 @@ impl Txn for FileTxn<'_> {
         let name = layout::task_file(task.id());
         self.held.folders.tasks.replace(&name, &bytes, sync)?;
         let id = task.id().clone();
-        self.touched.push(rescan::Touched::by_us(id, Some(task)));
+        self.touched
+            .push(rescan::TouchedTask::by_us(id, Some(task)));
         Ok(())
     }
 
@@ -472,7 +457,7 @@ impl Txn for FileTxn<'_> {
         if let Some(signal) = signal {
             let bytes = serde_json::to_vec_pretty(signal).ok();
             let name = layout::signal_file(worker, signal.drain);
-            self.other.push(Staged {
+            self.other.push(StagedFile {
                 folder: Some(layout::SIGNALS),
                 name,
                 bytes,

@@ -13,7 +13,7 @@ use super::pages::ReadPlaces;
 use super::record::hash_of;
 use super::{FileStore, heartbeat};
 use crate::error::Result;
-use crate::store::Read;
+use crate::store::ReadStore;
 use crate::watch::{Change, Watch};
 
 /// The poll interval where notification does not work.
@@ -37,27 +37,9 @@ pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box
             let _ = sender.send(notice);
         }
     });
-    let (dir, tasks) = (store.folder_to_read(team)?, store.tasks_to_read(team)?);
-    let mut watching = FileWatch {
-        dir,
-        tasks,
-        project,
-        team: team.clone(),
-        seen: after,
-        places: ReadPlaces::default(),
-        notices,
-        watcher: watcher.ok_or_trace("be notified of changes"),
-        beats: HashMap::new(),
-        beats_seen: Instant::now(),
-        folder: None,
-        files: HashMap::new(),
-        config: None,
-        files_seen: Instant::now(),
-        rewritten: false,
-        told: None,
-        suspected: None,
-        watched_beats: false,
-    };
+    let watcher = watcher.ok_or_trace("be notified of changes");
+    let mut watching = FileWatch::new(store, team, after, notices, watcher)?;
+    watching.project = project;
     watching.begin()?;
     Ok(Box::new(watching))
 }
@@ -114,6 +96,36 @@ struct FileWatch {
 }
 
 impl FileWatch {
+    /// Returns a watch of a team's files that has compared nothing yet. It knows no project, and so no heartbeats.
+    fn new(
+        store: &FileStore,
+        team: &TeamName,
+        seen: u64,
+        notices: Receiver<Notice>,
+        watcher: Option<notify::RecommendedWatcher>,
+    ) -> Result<Self> {
+        Ok(Self {
+            dir: store.folder_to_read(team)?,
+            tasks: store.tasks_to_read(team)?,
+            project: None,
+            team: team.clone(),
+            seen,
+            places: ReadPlaces::default(),
+            notices,
+            watcher,
+            beats: HashMap::new(),
+            beats_seen: Instant::now(),
+            folder: None,
+            files: HashMap::new(),
+            config: None,
+            files_seen: Instant::now(),
+            rewritten: false,
+            told: None,
+            suspected: None,
+            watched_beats: false,
+        })
+    }
+
     fn begin(&mut self) -> Result<()> {
         if let Some(watcher) = &mut self.watcher {
             watcher
@@ -287,14 +299,14 @@ mod tests {
     use std::sync::Arc;
 
     use teamster_fs::layout::Layout;
-    use teamster_fs::{Sync, random_hex};
+    use teamster_fs::{Durability, random_hex};
     use teamster_journal::NewEvent;
     use teamster_journal::payload::WorkerStarted;
     use teamster_types::team::NewTeam;
 
     use super::*;
     use crate::backend::SystemClock;
-    use crate::file::Settings;
+    use crate::file::FileStoreSettings;
     use crate::store::Store;
 
     /// Runs without notification.
@@ -308,9 +320,9 @@ mod tests {
             project_config: root.clone(),
             database: None,
         };
-        let settings = Settings {
-            sync: Sync::Fast,
-            ..Settings::default()
+        let settings = FileStoreSettings {
+            sync: Durability::Fast,
+            ..FileStoreSettings::default()
         };
         let store = FileStore::open(&layout, Arc::new(SystemClock), settings).unwrap();
         let team: TeamName = "crew".parse().unwrap();
@@ -322,29 +334,8 @@ mod tests {
             run: None,
         };
         store.create_team(&new, None).unwrap();
-        let dir = store.folder_to_read(&team).unwrap();
-        let tasks = store.tasks_to_read(&team).unwrap();
         let (_sender, notices) = channel();
-        let mut watch = FileWatch {
-            dir,
-            tasks,
-            project: None,
-            team: team.clone(),
-            seen: 1,
-            places: ReadPlaces::default(),
-            notices,
-            watcher: None,
-            beats: HashMap::new(),
-            beats_seen: Instant::now(),
-            folder: None,
-            files: HashMap::new(),
-            config: None,
-            files_seen: Instant::now(),
-            rewritten: false,
-            told: None,
-            suspected: None,
-            watched_beats: false,
-        };
+        let mut watch = FileWatch::new(&store, &team, 1, notices, None).unwrap();
         watch.begin().unwrap();
         let seen = std::thread::scope(|scope| {
             let watcher = scope.spawn(|| {

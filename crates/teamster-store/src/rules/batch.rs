@@ -4,7 +4,7 @@ use teamster_journal::payload::{QuestionAnswered, QuestionId};
 use teamster_journal::{EventActor, EventKind, NewEvent, QuestionStatus, Questions};
 use teamster_types::TaskId;
 use teamster_types::task::{Status, Task};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::{finish, mail, must_open, tasks};
 use crate::backend::Txn;
@@ -115,9 +115,9 @@ fn split(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId, parts: &[TaskId]) ->
             continue;
         };
         let others = waiting.blocked_by().iter().filter(|blocker| *blocker != id);
-        let edit = Edit {
+        let edit = TaskEdit {
             blocked_by: Some(others.chain(parts).cloned().collect()),
-            ..Edit::default()
+            ..TaskEdit::default()
         };
         tasks::update(tx, actor, dependent, &edit)?;
     }

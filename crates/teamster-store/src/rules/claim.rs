@@ -9,16 +9,16 @@ use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::{Reservations, may_overlap};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::routing::{self, RoutingCandidate};
 use teamster_types::task::{Status, Task, Token};
 use teamster_types::team::TeamMember;
-use teamster_types::transitions::{self, Edit, Takeover};
+use teamster_types::transitions::{self, Takeover, TaskEdit};
 use teamster_types::{TaskId, Time, WorkerName};
 
 use super::{known_failure, must_open, no_task};
 use crate::backend::{Candidates, Txn};
-use crate::error::{Kind, Result, StoreError};
+use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::store::{ClaimRequest, Claimed};
 
 pub(super) fn claim(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
@@ -31,10 +31,10 @@ pub(super) fn claim(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<C
 
 /// Claims the requested task, or returns why it cannot be claimed.
 fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<Claimed> {
-    if tx.look(id)?.is_none() {
+    if tx.read_task(id)?.is_none() {
         return Err(no_task(tx.team(), id));
     }
-    if !tx.hold_claim(id, &request.worker)? {
+    if !tx.lock_claim(id, &request.worker)? {
         return Err(
             StoreError::busy(format!("task {id} is being claimed by another worker"))
                 .hint("`teamster task list --claimable` shows others"),
@@ -42,19 +42,19 @@ fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<
     }
     let task = must_open(tx, id)?;
     let lost = lost_owners(tx)?;
-    let task = free_of(tx, task, &lost)?.0;
+    let task = release_from_lost_owner(tx, task, &lost)?.0;
     let mut task = take_over(tx, task, request, true)?.0;
-    let mut reserved = Reserved::default();
+    let mut reserved = ReservedPaths::default();
     check(tx, &task, &request.worker, &mut reserved)?;
     let overlaps = reserved.by_others(tx, &task)?;
-    Ok(give(tx, &mut task, request, &overlaps))
+    Ok(grant(tx, &mut task, request, &overlaps))
 }
 
 /// Claims the next task: tasks assigned to the worker first, then free ones, by ascending id.
 fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
-    let mut seeker = Seeker {
+    let mut seeker = ClaimContext {
         request,
-        reserved: Reserved::default(),
+        reserved: ReservedPaths::default(),
         capabilities: capabilities_of(tx, &request.worker)?,
         lost: if tx.has_assigned()? {
             lost_owners(tx)?
@@ -82,14 +82,14 @@ fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed
         if !tx.refresh()? {
             return Ok(None);
         }
-        seeker.reserved = Reserved::default();
+        seeker.reserved = ReservedPaths::default();
     }
 }
 
 /// The worker that looks for work, and what is known about it before any task is read.
-struct Seeker<'a> {
+struct ClaimContext<'a> {
     request: &'a ClaimRequest,
-    reserved: Reserved,
+    reserved: ReservedPaths,
     capabilities: Vec<String>,
     /// Workers whose assigned tasks are free, because they are dead or quarantined.
     lost: Vec<WorkerName>,
@@ -99,11 +99,11 @@ struct Seeker<'a> {
 fn try_candidate(
     tx: &mut dyn Txn,
     id: &TaskId,
-    seeker: &mut Seeker<'_>,
+    seeker: &mut ClaimContext<'_>,
 ) -> Result<Option<Claimed>> {
     let request = seeker.request;
     // A damaged file, or one that another program has locked, must not keep the worker from the other tasks.
-    let Some(task) = passable(tx.look(id))?.flatten() else {
+    let Some(task) = skip_unreadable(tx.read_task(id))?.flatten() else {
         return Ok(None);
     };
     let task = without_lost_owner(&task, &seeker.lost)?.unwrap_or(task);
@@ -112,25 +112,25 @@ fn try_candidate(
     {
         return Ok(None);
     }
-    if !passable(tx.hold_claim(id, &request.worker))?.unwrap_or(false) {
+    if !skip_unreadable(tx.lock_claim(id, &request.worker))?.unwrap_or(false) {
         return Ok(None);
     }
-    let Some(task) = passable(tx.open(id))?.flatten() else {
-        tx.drop_claim(id)?;
+    let Some(task) = skip_unreadable(tx.open(id))?.flatten() else {
+        tx.unlock_claim(id)?;
         return Ok(None);
     };
-    let (task, freed) = free_of(tx, task, &seeker.lost)?;
+    let (task, freed) = release_from_lost_owner(tx, task, &seeker.lost)?;
     let (mut task, taken) = take_over(tx, task, request, false)?;
     let refused = check(tx, &task, &request.worker, &mut seeker.reserved).is_err();
     if task.is_internal() || refused {
         if freed || taken {
             tx.put(task);
         }
-        tx.drop_claim(id)?;
+        tx.unlock_claim(id)?;
         return Ok(None);
     }
     let overlaps = seeker.reserved.by_others(tx, &task)?;
-    Ok(Some(give(tx, &mut task, request, &overlaps)))
+    Ok(Some(grant(tx, &mut task, request, &overlaps)))
 }
 
 /// Returns the dead and quarantined workers, whose assigned tasks are free. A worker without a heartbeat is never among
@@ -144,7 +144,7 @@ fn lost_owners(tx: &mut dyn Txn) -> Result<Vec<WorkerName>> {
 }
 
 fn verdict(tx: &dyn Txn, beat: &Heartbeat) -> Verdict {
-    let life = |process: &ProcessId| tx.life(process);
+    let life = |process: &ProcessId| tx.process_state(process);
     health::judge(tx.now(), Some(beat), None, life, &Limits::default()).verdict
 }
 
@@ -169,16 +169,20 @@ fn without_lost_owner(task: &Task, lost: &[WorkerName]) -> Result<Option<Task>> 
     let mut free = task.clone();
     transitions::edit(
         &mut free,
-        &Edit {
+        &TaskEdit {
             owner: Some(None),
-            ..Edit::default()
+            ..TaskEdit::default()
         },
     )?;
     Ok(Some(free))
 }
 
 /// Frees a task from a lost owner; true when it had one.
-fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, bool)> {
+fn release_from_lost_owner(
+    tx: &mut dyn Txn,
+    task: Task,
+    lost: &[WorkerName],
+) -> Result<(Task, bool)> {
     let Some(free) = without_lost_owner(&task, lost)? else {
         return Ok((task, false));
     };
@@ -189,10 +193,13 @@ fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, b
 }
 
 /// Turns an error that concerns only this candidate into `None`.
-fn passable<T>(read: Result<T>) -> Result<Option<T>> {
+fn skip_unreadable<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
-        Err(error) if error.busy || matches!(error.kind, Kind::Failed | Kind::Refused) => {
+        Err(error)
+            if error.busy
+                || matches!(error.kind, StoreErrorKind::Failed | StoreErrorKind::Refused) =>
+        {
             Ok(Err(error).ok_or_trace("claim a task"))
         }
         Err(error) => Err(error),
@@ -204,7 +211,7 @@ fn may_suit(
     tx: &mut dyn Txn,
     task: &Task,
     request: &ClaimRequest,
-    reserved: &mut Reserved,
+    reserved: &mut ReservedPaths,
 ) -> Result<bool> {
     if task.is_internal() {
         return Ok(false);
@@ -220,19 +227,20 @@ fn check(
     tx: &mut dyn Txn,
     task: &Task,
     worker: &WorkerName,
-    reserved: &mut Reserved,
+    reserved: &mut ReservedPaths,
 ) -> Result<()> {
     let now = tx.now();
     let mut failed = None;
-    let checked = transitions::check_claimable(task, worker, now, |blocker| {
-        match passable(tx.look(blocker)) {
-            Ok(found) => Blocker::of(found.flatten().as_ref()),
-            Err(error) => {
-                failed = Some(error);
-                Blocker::Missing
+    let checked =
+        transitions::check_claimable(task, worker, now, |blocker| {
+            match skip_unreadable(tx.read_task(blocker)) {
+                Ok(found) => Blocker::of(found.flatten().as_ref()),
+                Err(error) => {
+                    failed = Some(error);
+                    Blocker::Missing
+                }
             }
-        }
-    });
+        });
     if let Some(error) = failed {
         return Err(error);
     }
@@ -258,8 +266,8 @@ fn takeover(
     let Some(claim) = task.claim() else {
         return Ok(Takeover::No);
     };
-    let life = tx.life(&claim.process());
-    let fresh = life == Life::Gone && has_fresh_heartbeat(tx, &claim.worker)?;
+    let life = tx.process_state(&claim.process());
+    let fresh = life == ProcessState::Gone && has_fresh_heartbeat(tx, &claim.worker)?;
     Ok(transitions::takeover(
         task,
         &request.worker,
@@ -333,7 +341,7 @@ pub(super) fn requeue(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Resu
     };
     let beat = tx.heartbeat(&claim.worker)?;
     let is_dead = beat.is_some_and(|beat| verdict(tx, &beat) == Verdict::Dead);
-    if !is_dead || tx.life(&claim.process()) != Life::Gone {
+    if !is_dead || tx.process_state(&claim.process()) != ProcessState::Gone {
         return Err(StoreError::conflict(format!(
             "worker {} of task {id} is not proven dead",
             claim.worker
@@ -351,7 +359,12 @@ pub(super) fn requeue(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Resu
     Ok(free)
 }
 
-fn give(tx: &mut dyn Txn, task: &mut Task, request: &ClaimRequest, overlaps: &[TaskId]) -> Claimed {
+fn grant(
+    tx: &mut dyn Txn,
+    task: &mut Task,
+    request: &ClaimRequest,
+    overlaps: &[TaskId],
+) -> Claimed {
     let before = task.clone();
     let proof = (Token::new(tx.random()), tx.random());
     let (now, me) = (tx.now(), tx.me());
@@ -393,10 +406,13 @@ pub(super) fn renew(
 /// member is a generalist.
 fn capabilities_of(tx: &mut dyn Txn, worker: &WorkerName) -> Result<Vec<String>> {
     let member = tx.config()?.member(worker.as_str());
-    Ok(member.map_or_else(|| table(""), |member| member_capabilities(&member)))
+    Ok(member.map_or_else(
+        || default_capabilities(""),
+        |member| member_capabilities(&member),
+    ))
 }
 
-fn table(provider: &str) -> Vec<String> {
+fn default_capabilities(provider: &str) -> Vec<String> {
     routing::default_capabilities(provider)
         .iter()
         .map(|name| (*name).to_owned())
@@ -406,7 +422,7 @@ fn table(provider: &str) -> Vec<String> {
 fn member_capabilities(member: &TeamMember) -> Vec<String> {
     match &member.capabilities {
         Some(list) => list.clone(),
-        None => table(&member.provider),
+        None => default_capabilities(&member.provider),
     }
 }
 
@@ -468,7 +484,7 @@ fn free_since(tx: &mut dyn Txn, task: &Task) -> Result<Time> {
         since = since.max(moment.unwrap_or(since));
     }
     for blocker in task.blocked_by() {
-        if let Some(done) = passable(tx.look(blocker))?.flatten() {
+        if let Some(done) = skip_unreadable(tx.read_task(blocker))?.flatten() {
             since = since.max(done.completed_at().unwrap_or(since));
         }
     }
@@ -477,11 +493,11 @@ fn free_since(tx: &mut dyn Txn, task: &Task) -> Result<Time> {
 
 /// The paths of the tasks in progress. They are read on first use, because most tasks name no paths.
 #[derive(Default)]
-struct Reserved {
+struct ReservedPaths {
     tasks: Option<Vec<(TaskId, Vec<String>)>>,
 }
 
-impl Reserved {
+impl ReservedPaths {
     /// Returns the tasks in progress that may change the same files as `task`.
     fn by_others(&mut self, tx: &mut dyn Txn, task: &Task) -> Result<Vec<TaskId>> {
         let paths = task.paths();
@@ -505,7 +521,7 @@ fn reserved_paths(tx: &mut dyn Txn) -> Result<Vec<(TaskId, Vec<String>)>> {
     let mut found = Vec::new();
     for id in tx.in_progress()? {
         // The paths of an unreadable task are unknown, so it reserves nothing.
-        let Ok(Some(task)) = tx.look(&id) else {
+        let Ok(Some(task)) = tx.read_task(&id) else {
             continue;
         };
         let paths = task.paths();

@@ -10,7 +10,7 @@ use teamster_types::transitions;
 use super::{known_failure, must_open};
 use crate::backend::Txn;
 use crate::error::Result;
-use crate::store::{LostMerge, Merge};
+use crate::store::{LostMerge, TaskMerge};
 
 pub(super) fn complete(
     tx: &mut dyn Txn,
@@ -112,7 +112,7 @@ pub(super) fn merged(
     tx: &mut dyn Txn,
     actor: &EventActor,
     id: &TaskId,
-    merge: &Merge,
+    merge: &TaskMerge,
 ) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();

@@ -8,15 +8,15 @@ use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::{Time, WorkerName};
 
 use crate::backend::{MailCursor, Position, Txn};
-use crate::error::{Kind, Result, StoreError};
-use crate::store::{Delivery, Outgoing, Reader, Recipient};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::store::{Delivery, OutgoingMessage, Reader, Recipient};
 
 /// How many lines are read from a mailbox at once.
 const PAGE: usize = 256;
 /// The name of the lead as a sender.
 const LEAD: &str = "lead";
 
-pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>> {
+pub(super) fn send(tx: &mut dyn Txn, outgoing: &OutgoingMessage) -> Result<Vec<Message>> {
     if outgoing.content.len() > CONTENT_LIMIT {
         return Err(StoreError::refused(format!(
             "the message has {} bytes; the limit is {CONTENT_LIMIT}",
@@ -31,7 +31,7 @@ pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>
     for route in &routes {
         let mut message = write(tx, outgoing, route.name());
         if let MailRoute::Native(_) = route {
-            message = in_the_clients_words(message, &config, tx.now());
+            message = to_client_format(message, &config, tx.now());
         }
         match route {
             MailRoute::Box(mailbox, _) => tx.deliver(mailbox, message.clone())?,
@@ -47,7 +47,7 @@ pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>
         sent.push(message);
     }
     if sent.is_empty() {
-        return Err(StoreError::new(Kind::Failed, missed.join("; ")));
+        return Err(StoreError::new(StoreErrorKind::Failed, missed.join("; ")));
     }
     let mut event = MessageSent {
         message_type: outgoing.kind.clone(),
@@ -73,7 +73,7 @@ pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>
     Ok(sent)
 }
 
-fn write(tx: &mut dyn Txn, outgoing: &Outgoing, to: &str) -> Message {
+fn write(tx: &mut dyn Txn, outgoing: &OutgoingMessage, to: &str) -> Message {
     let id = tx.random();
     let mut message = Message::new(
         &id,
@@ -105,7 +105,11 @@ impl MailRoute {
     }
 }
 
-fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<Vec<MailRoute>> {
+fn routes(
+    tx: &mut dyn Txn,
+    config: &TeamConfig,
+    outgoing: &OutgoingMessage,
+) -> Result<Vec<MailRoute>> {
     let members = config.members();
     match &outgoing.to {
         Recipient::Lead if goes_to_client(config, &outgoing.kind) => {
@@ -168,7 +172,7 @@ fn goes_to_client(config: &TeamConfig, kind: &str) -> bool {
 
 /// Returns a message in the form that Claude Code and its models understand: a message from the lead carries the name
 /// that teammates can reply to, and reports of a worker use Claude Code's own message types or plain text.
-fn in_the_clients_words(message: Message, config: &TeamConfig, now: Time) -> Message {
+fn to_client_format(message: Message, config: &TeamConfig, now: Time) -> Message {
     let task = message.text("taskId");
     let content = message.content();
     let (from, said) = (message.from(), |value: Value| value.to_string());
@@ -201,7 +205,7 @@ fn in_the_clients_words(message: Message, config: &TeamConfig, now: Time) -> Mes
 pub(super) fn collect(tx: &mut dyn Txn, worker: &WorkerName, for_good: bool) -> Result<usize> {
     let letters = tx.take_native(worker.as_str(), for_good)?;
     for letter in &letters {
-        let message = of_the_client(tx, worker, letter);
+        let message = from_client_format(tx, worker, letter);
         let extra = ["requestId"].into_iter().filter_map(|key| {
             let value = message.as_object().get(key)?;
             Some((key.to_owned(), value.clone()))
@@ -221,7 +225,7 @@ pub(super) fn collect(tx: &mut dyn Txn, worker: &WorkerName, for_good: bool) -> 
 }
 
 /// Converts an entry of a Claude Code inbox to a message: a shutdown request stays one, anything else becomes text.
-fn of_the_client(tx: &mut dyn Txn, worker: &WorkerName, letter: &Value) -> Message {
+fn from_client_format(tx: &mut dyn Txn, worker: &WorkerName, letter: &Value) -> Message {
     let field = |value: &Value, key: &str| -> String {
         let text = value.get(key).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()

@@ -17,20 +17,20 @@ use teamster_types::failure::Failure;
 use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam, TeamConfig};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use crate::backend::{Backend, Txn};
-use crate::error::{Kind, Result, StoreError};
+use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::export::TeamExport;
 use crate::store::{
-    ClaimRequest, Claimed, DeletedTeam, Delivery, LostMerge, Merge, Outgoing, PlannedTask, Reader,
-    Signal, Store, TeamChanges,
+    ClaimRequest, Claimed, DeletedTeam, Delivery, LostMerge, OutgoingMessage, PlannedTask, Reader,
+    Signal, Store, TaskMerge, TeamChanges,
 };
 
 impl<B: Backend> Store for B {
     fn export_team(&self, team: &TeamName) -> Result<(TeamExport, Vec<TaskId>)> {
-        let mut export = self.whole_team(team)?;
+        let mut export = self.snapshot_team(team)?;
         let released = export.release_claims()?;
         export.check()?;
         Ok((export, released))
@@ -38,7 +38,7 @@ impl<B: Backend> Store for B {
 
     fn import_team(&self, export: &TeamExport) -> Result<()> {
         export.check()?;
-        self.put_whole_team(export)
+        self.restore_team(export)
     }
 
     fn create_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
@@ -49,11 +49,11 @@ impl<B: Backend> Store for B {
         // Checked before anything is opened for writing: a refusal must not create a lock or a journal in a foreign
         // team.
         teams::may_be_joined(team, &self.team(team)?)?;
-        make(self, team, "team join", |tx| teams::join(tx, member))
+        run_rule(self, team, "team join", |tx| teams::join(tx, member))
     }
 
     fn enlist(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig> {
-        make(self, team, "worker start", |tx| teams::enlist(tx, member))
+        run_rule(self, team, "worker start", |tx| teams::enlist(tx, member))
     }
 
     fn dismiss(&self, team: &TeamName, actor: &EventActor, worker: &WorkerName) -> Result<bool> {
@@ -61,7 +61,7 @@ impl<B: Backend> Store for B {
             return Ok(false);
         }
         self.collect(team, worker)?;
-        make(self, team, "worker end", |tx| {
+        run_rule(self, team, "worker end", |tx| {
             teams::dismiss(tx, actor, worker)
         })
     }
@@ -70,7 +70,7 @@ impl<B: Backend> Store for B {
         // Each message is a separate transaction, so that each has its own journal position.
         let mut count = 0;
         loop {
-            let taken = make(self, team, "message collect", |tx| {
+            let taken = run_rule(self, team, "message collect", |tx| {
                 mail::collect(tx, worker, false)
             })?;
             if taken == 0 {
@@ -86,7 +86,7 @@ impl<B: Backend> Store for B {
         order: Option<&Value>,
         event: NewEvent,
     ) -> Result<TeamConfig> {
-        make(self, team, "run", |tx| {
+        run_rule(self, team, "run", |tx| {
             teams::host(tx, order, event.clone())
         })
     }
@@ -96,7 +96,7 @@ impl<B: Backend> Store for B {
     }
 
     fn create_task(&self, team: &TeamName, actor: &EventActor, new: &NewTask) -> Result<Task> {
-        make(self, team, "task create", |tx| {
+        run_rule(self, team, "task create", |tx| {
             tasks::create(tx, actor, new)
         })
     }
@@ -107,7 +107,7 @@ impl<B: Backend> Store for B {
         actor: &EventActor,
         plan: &[PlannedTask],
     ) -> Result<Vec<Task>> {
-        make(self, team, "task import", |tx| {
+        run_rule(self, team, "task import", |tx| {
             tasks::import(tx, actor, plan)
         })
     }
@@ -118,7 +118,7 @@ impl<B: Backend> Store for B {
         actor: &EventActor,
         changes: &TeamChanges,
     ) -> Result<Vec<Task>> {
-        make(self, team, "team change", |tx| {
+        run_rule(self, team, "team change", |tx| {
             batch::apply(tx, actor, changes)
         })
     }
@@ -128,19 +128,19 @@ impl<B: Backend> Store for B {
         team: &TeamName,
         actor: &EventActor,
         id: &TaskId,
-        edit: &Edit,
+        edit: &TaskEdit,
     ) -> Result<Task> {
-        make(self, team, "task update", |tx| {
+        run_rule(self, team, "task update", |tx| {
             tasks::update(tx, actor, id, edit)
         })
     }
 
     fn delete_task(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task> {
-        make(self, team, "task delete", |tx| tasks::delete(tx, actor, id))
+        run_rule(self, team, "task delete", |tx| tasks::delete(tx, actor, id))
     }
 
     fn claim(&self, team: &TeamName, request: &ClaimRequest) -> Result<Option<Claimed>> {
-        make(self, team, "task claim", |tx| claim::claim(tx, request))
+        run_rule(self, team, "task claim", |tx| claim::claim(tx, request))
     }
 
     fn renew(
@@ -150,7 +150,7 @@ impl<B: Backend> Store for B {
         token: &Token,
         lease: Option<Duration>,
     ) -> Result<Claimed> {
-        make(self, team, "task renew", |tx| {
+        run_rule(self, team, "task renew", |tx| {
             claim::renew(tx, id, token, lease)
         })
     }
@@ -162,19 +162,19 @@ impl<B: Backend> Store for B {
         token: &Token,
         result: Option<Value>,
     ) -> Result<Task> {
-        make(self, team, "task complete", |tx| {
+        run_rule(self, team, "task complete", |tx| {
             finish::complete(tx, id, token, result.clone())
         })
     }
 
     fn fail(&self, team: &TeamName, id: &TaskId, token: &Token, error: &str) -> Result<Task> {
-        make(self, team, "task fail", |tx| {
+        run_rule(self, team, "task fail", |tx| {
             finish::fail(tx, id, token, error)
         })
     }
 
     fn block(&self, team: &TeamName, id: &TaskId, token: &Token, reason: &str) -> Result<Task> {
-        make(self, team, "task block", |tx| {
+        run_rule(self, team, "task block", |tx| {
             finish::block(tx, id, token, reason)
         })
     }
@@ -186,7 +186,7 @@ impl<B: Backend> Store for B {
         id: &TaskId,
         answer: &str,
     ) -> Result<Task> {
-        make(self, team, "task unblock", |tx| {
+        run_rule(self, team, "task unblock", |tx| {
             finish::unblock(tx, actor, id, answer)
         })
     }
@@ -198,19 +198,19 @@ impl<B: Backend> Store for B {
         id: &TaskId,
         token: Option<&Token>,
     ) -> Result<Task> {
-        make(self, team, "task release", |tx| {
+        run_rule(self, team, "task release", |tx| {
             finish::release(tx, actor, id, token)
         })
     }
 
     fn requeue(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task> {
-        make(self, team, "task requeue", |tx| {
+        run_rule(self, team, "task requeue", |tx| {
             claim::requeue(tx, actor, id)
         })
     }
 
     fn retry(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task> {
-        make(self, team, "task retry", |tx| finish::retry(tx, actor, id))
+        run_rule(self, team, "task retry", |tx| finish::retry(tx, actor, id))
     }
 
     fn merged(
@@ -218,15 +218,15 @@ impl<B: Backend> Store for B {
         team: &TeamName,
         actor: &EventActor,
         id: &TaskId,
-        merge: &Merge,
+        merge: &TaskMerge,
     ) -> Result<Task> {
-        make(self, team, "task merged", |tx| {
+        run_rule(self, team, "task merged", |tx| {
             finish::merged(tx, actor, id, merge)
         })
     }
 
     fn unchanged(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task> {
-        make(self, team, "task unchanged", |tx| {
+        run_rule(self, team, "task unchanged", |tx| {
             finish::unchanged(tx, actor, id)
         })
     }
@@ -238,7 +238,7 @@ impl<B: Backend> Store for B {
         id: &TaskId,
         lost: &LostMerge,
     ) -> Result<Task> {
-        make(self, team, "task merge lost", |tx| {
+        run_rule(self, team, "task merge lost", |tx| {
             finish::merge_lost(tx, actor, id, lost)
         })
     }
@@ -250,13 +250,13 @@ impl<B: Backend> Store for B {
         id: &TaskId,
         error: &str,
     ) -> Result<Task> {
-        make(self, team, "task give up", |tx| {
+        run_rule(self, team, "task give up", |tx| {
             finish::give_up(tx, actor, id, error)
         })
     }
 
-    fn send(&self, team: &TeamName, outgoing: &Outgoing) -> Result<Vec<Message>> {
-        make(self, team, "message send", |tx| mail::send(tx, outgoing))
+    fn send(&self, team: &TeamName, outgoing: &OutgoingMessage) -> Result<Vec<Message>> {
+        run_rule(self, team, "message send", |tx| mail::send(tx, outgoing))
     }
 
     fn receive(
@@ -266,19 +266,19 @@ impl<B: Backend> Store for B {
         limit: usize,
         ack: bool,
     ) -> Result<Delivery> {
-        make(self, team, "message read", |tx| {
+        run_rule(self, team, "message read", |tx| {
             mail::receive(tx, reader, limit, ack)
         })
     }
 
     fn peek(&self, team: &TeamName, reader: &Reader, limit: usize) -> Result<Delivery> {
-        make(self, team, "message peek", |tx| {
+        run_rule(self, team, "message peek", |tx| {
             mail::peek(tx, reader, limit)
         })
     }
 
     fn acknowledge(&self, team: &TeamName, reader: &Reader, id: &str) -> Result<u64> {
-        make(self, team, "message ack", |tx| {
+        run_rule(self, team, "message ack", |tx| {
             mail::acknowledge(tx, reader, id)
         })
     }
@@ -290,13 +290,13 @@ impl<B: Backend> Store for B {
         worker: &WorkerName,
         signal: &Signal,
     ) -> Result<()> {
-        make(self, team, "signal", |tx| {
+        run_rule(self, team, "signal", |tx| {
             teams::signal(tx, actor, worker, signal)
         })
     }
 
     fn clear_signals(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {
-        make(self, team, "signal", |tx| tx.put_signal(worker, None))
+        run_rule(self, team, "signal", |tx| tx.put_signal(worker, None))
     }
 
     fn record(&self, team: &TeamName, event: NewEvent) -> Result<u64> {
@@ -309,7 +309,7 @@ impl<B: Backend> Store for B {
 }
 
 /// Runs one rule in a transaction and returns its result.
-fn make<T>(
+fn run_rule<T>(
     backend: &impl Backend,
     team: &TeamName,
     what: &'static str,
@@ -320,8 +320,12 @@ fn make<T>(
         answer = Some(rule(tx)?);
         Ok(())
     })?;
-    answer
-        .ok_or_else(|| StoreError::new(Kind::Failed, format!("{what} of team {team} was not made")))
+    answer.ok_or_else(|| {
+        StoreError::new(
+            StoreErrorKind::Failed,
+            format!("{what} of team {team} was not made"),
+        )
+    })
 }
 
 /// Opens a task, or fails when it does not exist.
@@ -332,7 +336,9 @@ fn must_open(tx: &mut dyn Txn, id: &TaskId) -> Result<Task> {
 /// Returns the failure record of a task. An unreadable record is not an error: the task itself counts its failures.
 fn known_failure(tx: &mut dyn Txn, task: &Task) -> Result<Option<Failure>> {
     let sidecar = match tx.failure(task.id()) {
-        Err(error) if matches!(error.kind, Kind::Failed | Kind::Refused) => None,
+        Err(error) if matches!(error.kind, StoreErrorKind::Failed | StoreErrorKind::Refused) => {
+            None
+        }
         read => return read,
     };
     Ok(sidecar.or_else(|| {

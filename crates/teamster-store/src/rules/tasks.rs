@@ -7,7 +7,7 @@ use teamster_journal::{EventActor, EventKind, NewEvent, changes};
 use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, Status, Task};
-use teamster_types::transitions::{self, Edit, Refusal};
+use teamster_types::transitions::{self, Refusal, TaskEdit};
 use teamster_types::{TaskId, transitions::check_new};
 
 use super::{must_open, no_task};
@@ -114,11 +114,11 @@ pub(super) fn update(
     tx: &mut dyn Txn,
     actor: &EventActor,
     id: &TaskId,
-    edit: &Edit,
+    edit: &TaskEdit,
 ) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
-    let edit = Edit {
+    let edit = TaskEdit {
         blocked_by: edit.blocked_by.as_ref().map(|ids| unique(ids)),
         ..edit.clone()
     };
@@ -221,7 +221,7 @@ fn must_exist(tx: &dyn Txn, blocker: &TaskId) -> StoreError {
 fn refuse_cycle(tx: &mut dyn Txn, id: &TaskId, blockers: &[TaskId]) -> Result<()> {
     let cycle = find_cycle(id, blockers, |asked| {
         // An unreadable task has no known blockers.
-        let task = tx.look(asked);
+        let task = tx.read_task(asked);
         let task = task
             .ok_or_trace("read a task that others wait for")
             .flatten();

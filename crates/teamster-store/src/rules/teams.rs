@@ -4,7 +4,7 @@ use serde_json::Value;
 use teamster_journal::payload::{MemberJoined, MemberLeft, SignalSent, TeamCreated};
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::{Status, Task};
 use teamster_types::team::{NewMember, NewTeam, TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::transitions::HEARTBEAT_FRESH;
@@ -129,12 +129,13 @@ pub fn refuse_held(
     team: &TeamName,
     tasks: &[Task],
     beats: &[Heartbeat],
-    life: &dyn Fn(&ProcessId) -> Life,
+    process_state: &dyn Fn(&ProcessId) -> ProcessState,
     now: Time,
     force: bool,
 ) -> Result<()> {
-    let runs =
-        |process: Option<ProcessId>| process.is_some_and(|process| life(&process) == Life::Alive);
+    let runs = |process: Option<ProcessId>| {
+        process.is_some_and(|process| process_state(&process) == ProcessState::Alive)
+    };
     let beating = beats
         .iter()
         .filter(|beat| beat.is_fresh(now, HEARTBEAT_FRESH) || runs(beat.process()));

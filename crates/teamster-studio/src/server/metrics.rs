@@ -30,7 +30,7 @@ pub(super) async fn metrics(State(studio): State<Arc<StudioServer>>) -> Response
 }
 
 /// Returns all current metrics.
-pub(super) fn figures(studio: &StudioServer) -> Figures {
+pub(super) fn figures(studio: &StudioServer) -> Metrics {
     let overview = studio.hub.overview();
     let mut page = MetricsPage::default();
     for state in [Viewed::Live, Viewed::Stale, Viewed::Ended] {
@@ -112,38 +112,38 @@ fn of_team(page: &mut MetricsPage, view: &TeamView) {
 
 /// The value of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Figure {
+pub(super) enum MetricValue {
     Count(u64),
     Amount(f64),
 }
 
-impl From<u64> for Figure {
+impl From<u64> for MetricValue {
     fn from(count: u64) -> Self {
         Self::Count(count)
     }
 }
 
-impl From<usize> for Figure {
+impl From<usize> for MetricValue {
     fn from(count: usize) -> Self {
         Self::Count(count as u64)
     }
 }
 
-impl From<f64> for Figure {
+impl From<f64> for MetricValue {
     fn from(amount: f64) -> Self {
         Self::Amount(amount)
     }
 }
 
 /// Sanitised labels and the value that they belong to.
-type MetricsRow = (Vec<(&'static str, String)>, Figure);
+type MetricsRow = (Vec<(&'static str, String)>, MetricValue);
 
 /// Metrics by name, with their descriptions; all values of one name are grouped.
-pub(super) type Figures = BTreeMap<&'static str, (&'static str, Vec<MetricsRow>)>;
+pub(super) type Metrics = BTreeMap<&'static str, (&'static str, Vec<MetricsRow>)>;
 
 #[derive(Default)]
 struct MetricsPage {
-    figures: Figures,
+    figures: Metrics,
 }
 
 impl MetricsPage {
@@ -152,7 +152,7 @@ impl MetricsPage {
         name: &'static str,
         help: &'static str,
         labels: &[(&'static str, &str)],
-        figure: impl Into<Figure>,
+        figure: impl Into<MetricValue>,
     ) {
         let (_, rows) = self.figures.entry(name).or_insert((help, Vec::new()));
         let labels = labels.iter().map(|(key, value)| (*key, shown(value, 200)));
@@ -161,7 +161,7 @@ impl MetricsPage {
 }
 
 /// Formats the metrics for Prometheus.
-fn page(figures: &Figures) -> String {
+fn page(figures: &Metrics) -> String {
     let mut text = String::new();
     for (name, (help, rows)) in figures {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
@@ -175,8 +175,8 @@ fn page(figures: &Figures) -> String {
                 labels => format!("{{{}}}", labels.join(",")),
             };
             let _ = match figure {
-                Figure::Count(count) => writeln!(text, "{name}{labels} {count}"),
-                Figure::Amount(amount) => writeln!(text, "{name}{labels} {amount}"),
+                MetricValue::Count(count) => writeln!(text, "{name}{labels} {count}"),
+                MetricValue::Amount(amount) => writeln!(text, "{name}{labels} {amount}"),
             };
         }
     }

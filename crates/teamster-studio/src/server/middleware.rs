@@ -15,8 +15,8 @@ use tracing::{debug, warn};
 
 use super::StudioServer;
 use crate::error::ApiError;
-use crate::guard::{Ruling, cookie_name, rule};
-use crate::shown::{fit_to_see, whole};
+use crate::guard::{RequestVerdict, cookie_name, rule};
+use crate::shown::{display_json, full_text};
 
 /// The content security policy: only resources from this server, no inline scripts or styles, and no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
@@ -43,21 +43,23 @@ pub(super) async fn pass(
     );
     let is_api = request.uri().path().starts_with("/api/");
     let mut answer = match ruling {
-        Ruling::Enter => {
+        RequestVerdict::Enter => {
             let answer = next.run(request).await;
             if is_api {
-                in_our_words(answer).await
+                to_api_error(answer).await
             } else {
                 answer
             }
         }
-        Ruling::Welcome { key, led_here } => welcome(&key, led_here, studio.port),
-        Ruling::GoOn => to_the_page(),
-        Ruling::Refuse(status, message) if is_api => {
+        RequestVerdict::Welcome { key, led_here } => set_cookie(&key, led_here, studio.port),
+        RequestVerdict::GoOn => redirect_to_page(),
+        RequestVerdict::Refuse(status, message) if is_api => {
             let refused = ApiError::new(ErrorKind::Refused, message);
             json(status, &refused.body())
         }
-        Ruling::Refuse(status, message) => text(status, "text/plain; charset=utf-8", message),
+        RequestVerdict::Refuse(status, message) => {
+            text(status, "text/plain; charset=utf-8", message)
+        }
     };
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, POLICY),
@@ -86,7 +88,7 @@ pub(super) async fn pass(
 
 /// Converts the framework's own rejections (unknown route, wrong method, invalid number, body too long) to the format
 /// of all other errors.
-async fn in_our_words(answer: Response<Body>) -> Response<Body> {
+async fn to_api_error(answer: Response<Body>) -> Response<Body> {
     let status = answer.status();
     let is_ours = answer
         .headers()
@@ -117,7 +119,7 @@ async fn in_our_words(answer: Response<Body>) -> Response<Body> {
 }
 
 /// Returns the cookie in exchange for the token, and a redirect to the page without the token in the URL.
-fn welcome(key: &str, led_here: bool, port: u16) -> Response<Body> {
+fn set_cookie(key: &str, led_here: bool, port: u16) -> Response<Body> {
     let cookie = format!(
         "{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={A_MONTH}",
         cookie_name(port)
@@ -127,7 +129,7 @@ fn welcome(key: &str, led_here: bool, port: u16) -> Response<Body> {
         let page = "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url=/\"><title>teamster</title>";
         text(StatusCode::OK, "text/html; charset=utf-8", page)
     } else {
-        to_the_page()
+        redirect_to_page()
     };
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         answer.headers_mut().insert(SET_COOKIE, cookie);
@@ -135,7 +137,7 @@ fn welcome(key: &str, led_here: bool, port: u16) -> Response<Body> {
     answer
 }
 
-fn to_the_page() -> Response<Body> {
+fn redirect_to_page() -> Response<Body> {
     let mut answer = text(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
     answer
         .headers_mut()
@@ -145,7 +147,7 @@ fn to_the_page() -> Response<Body> {
 
 /// Returns a JSON response, redacted and cleaned.
 pub(super) fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
-    text(status, "application/json", fit_to_see(value))
+    text(status, "application/json", display_json(value))
 }
 
 /// Returns a response with this body, unchanged.
@@ -188,7 +190,7 @@ where
     T: serde::Serialize + Send + 'static,
     F: FnOnce() -> Result<T, ApiError> + Send + 'static,
 {
-    made_by(move || work().map(|answer| fit_to_see(&answer))).await
+    made_by(move || work().map(|answer| display_json(&answer))).await
 }
 
 /// Responds with the result of `work` without shortening its texts, because `work` has limited them.
@@ -197,7 +199,7 @@ where
     T: serde::Serialize + Send + 'static,
     F: FnOnce() -> Result<T, ApiError> + Send + 'static,
 {
-    made_by(move || work().map(|answer| whole(&answer))).await
+    made_by(move || work().map(|answer| full_text(&answer))).await
 }
 
 async fn made_by(

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use teamster_app::config::Endpoint;
 
 use super::StudioServer;
-use super::metrics::{Figure, Figures, figures};
+use super::metrics::{MetricValue, Metrics, figures};
 
 /// The timeout of a request to the collector.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -57,7 +57,7 @@ pub(super) fn begin(studio: Arc<StudioServer>, otlp: Otlp) -> std::io::Result<()
 }
 
 /// Returns the message in the JSON encoding of OTLP, in which 64-bit integers are strings.
-fn body(figures: &Figures, version: &str, now: SystemTime) -> Value {
+fn body(figures: &Metrics, version: &str, now: SystemTime) -> Value {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let nanos = since.as_nanos().to_string();
     let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
@@ -71,8 +71,8 @@ fn body(figures: &Figures, version: &str, now: SystemTime) -> Value {
                         labels.iter().map(|(key, value)| text(key, value)).collect();
                     let mut point = json!({ "attributes": labels, "timeUnixNano": nanos });
                     match figure {
-                        Figure::Count(count) => point["asInt"] = json!(count.to_string()),
-                        Figure::Amount(amount) => point["asDouble"] = json!(amount),
+                        MetricValue::Count(count) => point["asInt"] = json!(count.to_string()),
+                        MetricValue::Amount(amount) => point["asDouble"] = json!(amount),
                     }
                     point
                 })

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
-use teamster_app::logs::{LogFollower, LogPlace};
+use teamster_app::logs::{LogFollower, LogLocation};
 use teamster_app::workers;
 use teamster_view::model::Sessions;
 use tracing::debug;
@@ -52,7 +52,7 @@ pub(super) async fn team_events(
         Some(key) if Sessions::is_id(&key) => {
             studio.hub.subscribe_to_session(&key, subscriber.clone())?;
             if with_overview {
-                studio.hub.also(subscriber);
+                studio.hub.subscribe_also(subscriber);
             }
         }
         Some(key) => {
@@ -69,7 +69,7 @@ pub(super) async fn team_events(
                 match begun {
                     // Only after it has caught up: the overview does not wait for slow clients and would disconnect it
                     // before.
-                    Ok(()) if with_overview => hub.also(subscriber),
+                    Ok(()) if with_overview => hub.subscribe_also(subscriber),
                     Ok(()) => {}
                     Err(error) => debug!("a client cannot follow its team: {error}"),
                 }
@@ -106,7 +106,7 @@ pub(super) async fn log_events(
         let task = task.as_deref().map(task_named).transpose()?;
         let app = app()?;
         let worker = workers::find(&app, named(&key)?, &worker)?;
-        let logs = LogPlace::find(&app, worker)?.keep_bringing();
+        let logs = LogLocation::find(&app, worker)?.keep_fetching();
         Ok::<_, ApiError>(LogFollower::new(logs, task.as_ref(), last.as_deref()))
     });
     let log = begun

@@ -1,6 +1,6 @@
 //! The terminal view: the same model on a text screen.
 //!
-//! A frame is drawn from a [`Scene`] alone, so `--once`, a replay and the live screen show the same.
+//! A frame is drawn from a [`TopFrame`] alone, so `--once`, a replay and the live screen show the same.
 
 mod panes;
 mod render;
@@ -21,7 +21,7 @@ pub use screen::{KeyPress, LineKey, TerminalScreen, size};
 
 /// What a frame shows.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct TopFrame {
     /// The team.
     pub view: TeamView,
     /// Its timeline.
@@ -45,7 +45,7 @@ pub struct Scene {
 /// The maximum number of items waiting for a person that are shown; the others are only counted.
 const MOST_ASKED: usize = 4;
 
-impl Scene {
+impl TopFrame {
     /// Returns a scene of one team with nothing selected, no log and no keys.
     pub fn new(view: TeamView, timeline: Timeline, now: Time) -> Self {
         Self {
@@ -77,14 +77,14 @@ impl Scene {
         let halves = [Constraint::Percentage(50), Constraint::Percentage(50)];
         let [roster, tasks] = Layout::horizontal(halves).areas(upper);
         let [messages, log] = Layout::horizontal(halves).areas(lower);
-        self.head(head, buffer);
+        self.draw_header(head, buffer);
         panes::asked(&asked, wanted, buffer);
         panes::roster(self, roster, buffer);
         panes::tasks(self, tasks, buffer);
         panes::strip(self, strip, buffer);
         panes::messages(self, messages, buffer);
         panes::log(self, log, buffer);
-        self.foot(foot, buffer);
+        self.draw_footer(foot, buffer);
     }
 
     /// Returns what waits for a person's answer, one line each: questions of agents, then permission requests.
@@ -103,7 +103,7 @@ impl Scene {
     }
 
     /// Draws the keys, or the answer that is being typed: its end, if it is too long for the line.
-    fn foot(&self, area: Rect, buffer: &mut Buffer) {
+    fn draw_footer(&self, area: Rect, buffer: &mut Buffer) {
         let Some((about, typed)) = &self.answer else {
             Paragraph::new(self.keys.as_str())
                 .style(Style::new().add_modifier(Modifier::DIM))
@@ -130,7 +130,7 @@ impl Scene {
         Paragraph::new(Line::from(line)).render(area, buffer);
     }
 
-    fn head(&self, area: Rect, buffer: &mut Buffer) {
+    fn draw_header(&self, area: Rect, buffer: &mut Buffer) {
         let view = &self.view;
         let mut first = vec![
             Span::styled(
@@ -206,7 +206,7 @@ impl Scene {
 }
 
 /// Returns one frame as plain text without control characters.
-pub fn once(scene: &Scene, width: u16, height: u16) -> String {
+pub fn once(scene: &TopFrame, width: u16, height: u16) -> String {
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
     scene.draw(area, &mut buffer);

@@ -11,7 +11,7 @@ use teamster_types::health::Verdict;
 use teamster_view::model::{Lane, SpanEnd, TaskRow, WorkerView};
 
 use super::render;
-use super::{MOST_ASKED, Scene};
+use super::{MOST_ASKED, TopFrame};
 
 fn block(title: &str) -> Block<'_> {
     Block::new().borders(Borders::TOP).title(title.to_owned())
@@ -52,7 +52,7 @@ pub(super) fn asked(asked: &[String], area: Rect, buffer: &mut Buffer) {
     Paragraph::new(lines).render(inner, buffer);
 }
 
-pub(super) fn roster(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+pub(super) fn roster(scene: &TopFrame, area: Rect, buffer: &mut Buffer) {
     let workers = &scene.view.workers;
     let title = format!(" workers ({}) ", scene.view.worker_count);
     let block = block(&title);
@@ -71,7 +71,7 @@ pub(super) fn roster(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(lines).render(inner, buffer);
 }
 
-fn worker_line<'a>(scene: &Scene, worker: &WorkerView, is_selected: bool) -> Line<'a> {
+fn worker_line<'a>(scene: &TopFrame, worker: &WorkerView, is_selected: bool) -> Line<'a> {
     let mark = if is_selected { ">" } else { " " };
     let asks = worker.status.as_deref() == Some(WorkerPhase::Waiting.as_str());
     let does = match (&worker.current_task_id, &worker.current_task) {
@@ -108,7 +108,7 @@ fn colour_of(verdict: Verdict) -> Color {
     }
 }
 
-pub(super) fn tasks(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+pub(super) fn tasks(scene: &TopFrame, area: Rect, buffer: &mut Buffer) {
     let tasks = &scene.view.tasks;
     let title = format!(" tasks ({}) ", tasks.len());
     let block = block(&title);
@@ -160,7 +160,7 @@ fn task_line<'a>(task: &TaskRow) -> Line<'a> {
 }
 
 /// Draws a timeline row for each worker, from the first event to now.
-pub(super) fn strip(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+pub(super) fn strip(scene: &TopFrame, area: Rect, buffer: &mut Buffer) {
     let timeline = &scene.timeline;
     let from = render::ago(scene.now, timeline.from);
     let title = if from.is_empty() {
@@ -184,7 +184,7 @@ pub(super) fn strip(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(lines).render(inner, buffer);
 }
 
-fn lane_line<'a>(scene: &Scene, lane: &Lane, width: usize) -> Line<'a> {
+fn lane_line<'a>(scene: &TopFrame, lane: &Lane, width: usize) -> Line<'a> {
     const NAME: usize = 13;
     let cells = width.saturating_sub(NAME).max(1);
     let from = scene.timeline.from.unwrap_or(scene.now).as_millis();
@@ -222,7 +222,7 @@ fn lane_line<'a>(scene: &Scene, lane: &Lane, width: usize) -> Line<'a> {
     Line::from(format!("{name:<NAME$}{drawn}"))
 }
 
-pub(super) fn messages(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+pub(super) fn messages(scene: &TopFrame, area: Rect, buffer: &mut Buffer) {
     let title = format!(" messages ({}) ", scene.view.message_count);
     let block = block(&title);
     let inner = block.inner(area);
@@ -244,7 +244,7 @@ pub(super) fn messages(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(lines).render(inner, buffer);
 }
 
-pub(super) fn log(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+pub(super) fn log(scene: &TopFrame, area: Rect, buffer: &mut Buffer) {
     let selected = scene.view.workers.get(scene.worker);
     let title = selected.map_or_else(
         || " log ".to_owned(),

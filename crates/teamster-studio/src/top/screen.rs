@@ -16,7 +16,7 @@ use ratatui::crossterm::terminal::{
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::Scene;
+use super::TopFrame;
 
 /// Returns the terminal's size in columns and lines.
 pub fn size() -> std::io::Result<(u16, u16)> {
@@ -87,7 +87,7 @@ impl TerminalScreen {
         // A panic may end the program without dropping the screen, so a hook restores the terminal.
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            give_back();
+            restore_terminal();
             before(info);
         }));
         execute!(stdout(), EnterAlternateScreen)?;
@@ -95,7 +95,7 @@ impl TerminalScreen {
     }
 
     /// Draws a frame.
-    pub fn draw(&mut self, scene: &Scene) -> std::io::Result<()> {
+    pub fn draw(&mut self, scene: &TopFrame) -> std::io::Result<()> {
         self.terminal
             .draw(|frame| scene.draw(frame.area(), frame.buffer_mut()))?;
         Ok(())
@@ -177,12 +177,12 @@ enum ScreenEvent {
 
 impl Drop for TerminalScreen {
     fn drop(&mut self) {
-        give_back();
+        restore_terminal();
     }
 }
 
 /// Restores the terminal.
-fn give_back() {
+fn restore_terminal() {
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }

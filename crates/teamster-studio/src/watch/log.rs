@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use teamster_app::logs::LogFollower;
-use teamster_store::Folders;
+use teamster_store::FolderWatcher;
 
 use super::subscriber::{Subscriber, message_at};
 use crate::api::{Gone, Hello};
@@ -34,7 +34,7 @@ pub fn follow_log(mut log: LogFollower, client: &Subscriber, team: &str) {
     if !client.offer(&message_at("hello", None, &hello)) {
         return;
     }
-    let mut folders = Folders::new();
+    let mut folders = FolderWatcher::new();
     let wanted: BTreeSet<_> = [log.folder()].into();
     let mut spoke = Instant::now();
     loop {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use teamster_fs::layout::{self, Layout};
-use teamster_store::{Folders, Read, StoreError, TeamEntry};
+use teamster_store::{FolderWatcher, ReadStore, StoreError, TeamEntry};
 use teamster_types::TeamName;
 use teamster_types::health::Limits;
 use teamster_view::model::{Sessions, TeamRow, TeamView, TeamsOverview, Viewed};
@@ -56,7 +56,7 @@ pub struct HubSettings {
 
 /// The overview of all teams, and the feeds of those that are being viewed.
 pub struct Hub {
-    read: Arc<dyn Read>,
+    read: Arc<dyn ReadStore>,
     settings: HubSettings,
     feeds: Mutex<HashMap<TeamName, Arc<TeamFeed>>>,
     shown: Mutex<HubState>,
@@ -71,7 +71,7 @@ struct HubState {
 
 impl Hub {
     /// Builds the overview and starts the threads that keep it current.
-    pub fn open(read: Arc<dyn Read>, settings: HubSettings) -> Result<Arc<Self>, StoreError> {
+    pub fn open(read: Arc<dyn ReadStore>, settings: HubSettings) -> Result<Arc<Self>, StoreError> {
         let hub = Arc::new(Self {
             read,
             settings,
@@ -88,7 +88,7 @@ impl Hub {
     }
 
     /// Returns the store.
-    pub fn read(&self) -> &dyn Read {
+    pub fn read(&self) -> &dyn ReadStore {
         &*self.read
     }
 
@@ -163,7 +163,7 @@ impl Hub {
 
     /// Adds the overview of all teams to the stream of a client that follows one team, because a browser has only six
     /// connections to a server, for all its tabs together.
-    pub fn also(&self, subscriber: Subscriber) {
+    pub fn subscribe_also(&self, subscriber: Subscriber) {
         let mut shown = self.lock();
         if subscriber.offer(&message("overview", None, &shown.overview)) {
             shown.subscribers.push(subscriber);
@@ -198,21 +198,21 @@ impl Hub {
         is_new
     }
 
-    fn still_here(&self) {
+    fn send_keepalive(&self) {
         let event = axum::body::Bytes::from_static(b": still here\n\n");
         let mut shown = self.lock();
         shown
             .subscribers
             .retain(|subscriber| subscriber.offer(&event));
         drop(shown);
-        self.sessions.still_here(&event);
+        self.sessions.send_keepalive(&event);
     }
 }
 
 /// The state of the hub's thread.
 struct HubWatcher {
     hub: Arc<Hub>,
-    folders: Folders,
+    folders: FolderWatcher,
     rows: BTreeMap<String, TeamRow>,
     /// When a team was last updated, and when it may be updated again.
     looked: HashMap<String, (Instant, Instant)>,
@@ -235,7 +235,7 @@ impl HubWatcher {
     fn new(hub: Arc<Hub>) -> Self {
         Self {
             hub,
-            folders: Folders::new(),
+            folders: FolderWatcher::new(),
             rows: BTreeMap::new(),
             looked: HashMap::new(),
             dirty: BTreeSet::new(),
@@ -264,7 +264,7 @@ impl HubWatcher {
             }
             self.hub.close_idle_feeds();
             if spoke.elapsed() >= QUIET {
-                self.hub.still_here();
+                self.hub.send_keepalive();
                 spoke = Instant::now();
             }
         }

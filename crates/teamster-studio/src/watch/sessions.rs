@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use teamster_fs::layout;
-use teamster_store::Folders;
+use teamster_store::FolderWatcher;
 use teamster_view::model::{Sessions, TeamView};
 
 use super::Hub;
@@ -44,7 +44,7 @@ impl SessionListeners {
         here.count()
     }
 
-    pub(super) fn still_here(&self, event: &Bytes) {
+    pub(super) fn send_keepalive(&self, event: &Bytes) {
         self.lock()
             .retain(|listener| listener.subscriber.offer(event));
     }
@@ -116,7 +116,7 @@ impl Hub {
 
     /// Publishes sessions until the process ends.
     pub(super) fn tell_sessions(&self) {
-        let mut folders = Folders::new();
+        let mut folders = FolderWatcher::new();
         let mut looked = Instant::now();
         loop {
             if !folders.watch_only(&self.session_folders()).is_empty() {

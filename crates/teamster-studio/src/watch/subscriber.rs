@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::api::Lagging;
-use crate::shown::fit_to_see;
+use crate::shown::display_json;
 
 /// The maximum number of events queued for one client.
 const QUEUE: usize = 1_024;
@@ -48,7 +48,7 @@ pub struct Stream {
 
 /// The queue is full.
 #[derive(Debug, PartialEq, Eq)]
-struct Full;
+struct QueueFull;
 
 /// Returns both ends of one stream, with room for the usual number of events.
 pub fn stream() -> (Subscriber, Stream) {
@@ -85,7 +85,7 @@ pub(crate) fn message(name: &str, id: Option<u64>, data: &impl Serialize) -> Byt
 /// Encodes one server-sent event, with an arbitrary text as its id.
 pub(super) fn message_at(name: &str, id: Option<&str>, data: &impl Serialize) -> Bytes {
     // Compact JSON contains no line breaks, so one `data` line is enough.
-    let data = fit_to_see(data);
+    let data = display_json(data);
     match id {
         Some(id) => format!("event: {name}\nid: {id}\ndata: {data}\n\n").into(),
         None => format!("event: {name}\ndata: {data}\n\n").into(),
@@ -96,7 +96,7 @@ impl Subscriber {
     /// Queues an event. Returns `false` when the client is gone or too slow, and gets nothing more.
     pub(super) fn offer(&self, event: &Bytes) -> bool {
         let sent = self.put(event);
-        if sent == Err(Full) {
+        if sent == Err(QueueFull) {
             self.lags.store(true, Ordering::Release);
         }
         sent == Ok(true)
@@ -111,7 +111,7 @@ impl Subscriber {
     /// Queues an event, waiting while the queue is full. Returns `false` when the client is gone or stalled.
     pub(super) fn give(&self, event: &Bytes) -> bool {
         let until = Instant::now() + PATIENCE;
-        while self.put(event) == Err(Full) {
+        while self.put(event) == Err(QueueFull) {
             if Instant::now() >= until {
                 return self.offer(event);
             }
@@ -121,14 +121,14 @@ impl Subscriber {
     }
 
     /// Queues an event if there is room. Returns `false` when the client is gone.
-    fn put(&self, event: &Bytes) -> Result<bool, Full> {
+    fn put(&self, event: &Bytes) -> Result<bool, QueueFull> {
         let waiting = self.bytes.fetch_add(event.len(), Ordering::AcqRel);
         let sent = if waiting > 0 && waiting + event.len() > MOST_BYTES {
-            Err(Full)
+            Err(QueueFull)
         } else {
             match self.queue.try_send(event.clone()) {
                 Ok(()) => return Ok(true),
-                Err(TrySendError::Full(_)) => Err(Full),
+                Err(TrySendError::Full(_)) => Err(QueueFull),
                 Err(TrySendError::Closed(_)) => Ok(false),
             }
         };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use teamster_fs::layout::Layout;
-use teamster_store::{Change, Kind, Read, Result, Watch};
+use teamster_store::{Change, ReadStore, Result, StoreErrorKind, Watch};
 use teamster_types::TeamName;
 use teamster_types::health::Limits;
 use teamster_types::team::TeamConfig;
@@ -34,7 +34,7 @@ const MOST_MARKERS: usize = 24;
 /// The feed of one viewed team.
 pub struct TeamFeed {
     team: TeamName,
-    read: Arc<dyn Read>,
+    read: Arc<dyn ReadStore>,
     /// Lock order: taken before `clients` when both are needed.
     seen: Mutex<FeedState>,
     /// Never held while reading or building something, so that an event does not wait.
@@ -63,7 +63,7 @@ struct FeedClients {
 impl TeamFeed {
     /// Opens a team and starts the threads that follow it.
     pub fn open(
-        read: Arc<dyn Read>,
+        read: Arc<dyn ReadStore>,
         layout: &Layout,
         team: &TeamName,
         limits: &Limits,
@@ -93,7 +93,7 @@ impl TeamFeed {
         let (happened, changes) = channel();
         let (telling, viewing) = (feed.clone(), feed.clone());
         start(format!("feed {team}"), move || {
-            telling.tell(watch, &happened);
+            telling.follow_journal(watch, &happened);
         })?;
         start(format!("view {team}"), move || viewing.keep_view(&changes))?;
         Ok(feed)
@@ -240,18 +240,18 @@ impl TeamFeed {
         };
         let mut seen = self.seen();
         if let Some(patch) = seen.live.count_in(&*self.read, &page) {
-            self.clients().tell_all(&message("patch", None, &patch));
+            self.clients().broadcast(&message("patch", None, &patch));
         }
         seen.mark();
         !seen.live.is_read()
     }
 
     /// Publishes events as they arrive, before the view is updated.
-    fn tell(&self, mut watch: Box<dyn Watch>, happened: &Sender<Vec<Change>>) {
+    fn follow_journal(&self, mut watch: Box<dyn Watch>, happened: &Sender<Vec<Change>>) {
         while !self.is_closed() {
             let changes = match watch.wait(TICK) {
                 Ok(changes) => changes,
-                Err(error) if error.kind == Kind::NotFound => return self.is_gone(),
+                Err(error) if error.kind == StoreErrorKind::NotFound => return self.is_gone(),
                 Err(error) => {
                     debug!("cannot watch team {}: {error}", self.team);
                     std::thread::sleep(TICK);
@@ -275,7 +275,7 @@ impl TeamFeed {
                 && event.seq > clients.sent
             {
                 if !clients.subscribers.is_empty() {
-                    clients.tell_all(&message("journal", Some(event.seq), event));
+                    clients.broadcast(&message("journal", Some(event.seq), event));
                 }
                 clients.sent = event.seq;
             }
@@ -318,12 +318,12 @@ impl TeamFeed {
         match seen.live.apply(&*self.read, changes) {
             Ok(Some(patch)) => {
                 let patch = message("patch", None, &patch);
-                self.clients().tell_all(&patch);
+                self.clients().broadcast(&patch);
             }
-            Ok(None) => self.clients().still_here(),
+            Ok(None) => self.clients().send_keepalive(),
             Err(error) => {
                 debug!("cannot update the view of {}: {error}", self.team);
-                return error.kind != Kind::NotFound;
+                return error.kind != StoreErrorKind::NotFound;
             }
         }
         seen.mark();
@@ -357,20 +357,20 @@ impl TeamFeed {
 pub(super) fn start(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let thread = std::thread::Builder::new().name(name).spawn(work);
     thread.map(drop).map_err(|error| {
-        teamster_store::StoreError::new(Kind::Failed, format!("no thread: {error}"))
+        teamster_store::StoreError::new(StoreErrorKind::Failed, format!("no thread: {error}"))
     })
 }
 
 impl FeedClients {
-    fn tell_all(&mut self, event: &Bytes) {
+    fn broadcast(&mut self, event: &Bytes) {
         self.spoke = Instant::now();
         self.subscribers
             .retain(|subscriber| subscriber.offer(event));
     }
 
-    fn still_here(&mut self) {
+    fn send_keepalive(&mut self) {
         if self.spoke.elapsed() >= QUIET {
-            self.tell_all(&Bytes::from_static(b": still here\n\n"));
+            self.broadcast(&Bytes::from_static(b": still here\n\n"));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use teamster_journal::EventActor;
-use teamster_store::{ClaimRequest, Kind};
+use teamster_store::{ClaimRequest, StoreErrorKind};
 use teamster_types::task::{Status, Token};
 use teamster_types::transitions::LEASE;
 
@@ -32,7 +32,7 @@ pub(super) fn own_tasks_come_first_then_free_ones_by_number(fixture: &StoreFixtu
 pub(super) fn what_belongs_to_another_is_not_offered(fixture: &StoreFixture) {
     let first = fixture.create_with("assigned", |new| new.owner = Some(worker("worker-2")));
     fixture.nothing_for("worker-1");
-    let error = fixture.refuse("claim", Kind::Conflict, |store| {
+    let error = fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-1", Some(&first)))
     });
     assert!(error.message.contains("worker-2"), "{error}");
@@ -89,7 +89,7 @@ pub(super) fn a_taken_or_finished_task_is_not_given_again(fixture: &StoreFixture
     let first = fixture.create("first");
     let claimed = fixture.claim("worker-1");
     let refuse = |who: &str, said: &str| {
-        let error = fixture.refuse("claim", Kind::Conflict, |store| {
+        let error = fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
             store.claim(&fixture.team, &claim_request(who, Some(&first)))
         });
         assert!(error.message.contains(said), "{error}");
@@ -183,7 +183,11 @@ pub(super) fn completing_twice_is_completing_once(fixture: &StoreFixture) {
         ),
     ] {
         let kind = refused.map(|error| error.kind);
-        assert_eq!(kind, Some(Kind::Conflict), "{what} of a completed task");
+        assert_eq!(
+            kind,
+            Some(StoreErrorKind::Conflict),
+            "{what} of a completed task"
+        );
     }
     assert_eq!(fixture.task(&first), done);
 }
@@ -241,7 +245,7 @@ pub(super) fn a_person_may_take_a_task_back(fixture: &StoreFixture) {
             .store
             .release(&fixture.team, &EventActor::Person, &first, None)
     };
-    fixture.refuse("force", Kind::Conflict, |_| force());
+    fixture.refuse("force", StoreErrorKind::Conflict, |_| force());
     let claimed = fixture.claim("worker-1");
     fixture.step("force", force());
     fixture.refuse_token(&first, &claimed.token);
@@ -288,7 +292,7 @@ pub(super) fn tasks_whose_paths_overlap_are_not_worked_on_at_once(fixture: &Stor
     let free = fixture.create("no paths, no reservation");
     let first = fixture.claim("worker-1");
     assert_eq!(first.task.id(), &auth);
-    let error = fixture.refuse("claim", Kind::Conflict, |store| {
+    let error = fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-2", Some(&login)))
     });
     assert!(error.message.contains("task 1"), "{error}");

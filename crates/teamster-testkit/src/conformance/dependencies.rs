@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use teamster_journal::EventActor;
-use teamster_store::{Kind, LostMerge, Merge};
+use teamster_store::{LostMerge, StoreErrorKind, TaskMerge};
 use teamster_types::TaskId;
 use teamster_types::task::NewTask;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::fixture::{StoreFixture, claim_request, id};
 
@@ -25,7 +25,7 @@ pub(super) fn a_task_waits_for_its_blockers(fixture: &StoreFixture) {
     assert_eq!(numbers(fixture.task(&id(1)).blocks()), [2]);
     let claimed = fixture.claim("worker-1");
     fixture.nothing_for("worker-2");
-    let error = fixture.refuse("claim", Kind::Conflict, |store| {
+    let error = fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-2", Some(&id(2))))
     });
     assert!(error.message.contains("waits for 1"), "{error}");
@@ -57,18 +57,18 @@ pub(super) fn in_a_run_a_task_waits_for_the_merge_of_its_blockers(fixture: &Stor
         unmerged(new);
         new.blocked_by = vec![id(1)];
     });
-    let merge = Merge {
+    let merge = TaskMerge {
         commit: "c1".to_owned(),
         made: Some("m1".to_owned()),
         files: vec!["a.txt".to_owned()],
     };
     let store = fixture.store.as_ref();
-    fixture.refuse("merged", Kind::Conflict, |store| {
+    fixture.refuse("merged", StoreErrorKind::Conflict, |store| {
         store.merged(&fixture.team, &EventActor::Lead, &id(1), &merge)
     });
     fixture.complete(&fixture.claim("worker-1"));
     fixture.nothing_for("worker-2");
-    let error = fixture.refuse("claim", Kind::Conflict, |store| {
+    let error = fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-2", Some(&id(2))))
     });
     assert!(
@@ -115,7 +115,7 @@ pub(super) fn what_is_given_up_blocks_those_behind_it(fixture: &StoreFixture) {
     fixture.create("first");
     after(fixture, "second", &[1]);
     let claimed = fixture.claim("worker-1");
-    fixture.refuse("give up", Kind::Conflict, |store| {
+    fixture.refuse("give up", StoreErrorKind::Conflict, |store| {
         store.give_up(&fixture.team, &EventActor::Lead, &id(1), "no")
     });
     fixture.complete(&claimed);
@@ -148,7 +148,7 @@ pub(super) fn mirrors_follow_every_edit(fixture: &StoreFixture) {
         (vec![4], vec![4], vec![])
     );
     let set = |blockers: &[u64]| {
-        fixture.update(&id(4), |edit: &mut Edit| {
+        fixture.update(&id(4), |edit: &mut TaskEdit| {
             edit.blocked_by = Some(blockers.iter().map(|number| id(*number)).collect());
         });
     };
@@ -167,11 +167,11 @@ pub(super) fn a_cycle_is_refused_with_its_path(fixture: &StoreFixture) {
     after(fixture, "second", &[1]);
     after(fixture, "third", &[2]);
     let refuse = |task: u64, blockers: &[u64], path: &str| {
-        let edit = Edit {
+        let edit = TaskEdit {
             blocked_by: Some(blockers.iter().map(|number| id(*number)).collect()),
-            ..Edit::default()
+            ..TaskEdit::default()
         };
-        let error = fixture.refuse("update", Kind::Refused, |store| {
+        let error = fixture.refuse("update", StoreErrorKind::Refused, |store| {
             store.update_task(&fixture.team, &EventActor::Lead, &id(task), &edit)
         });
         assert!(error.message.contains(path), "{error}");
@@ -188,7 +188,7 @@ pub(super) fn a_blocker_must_exist(fixture: &StoreFixture) {
         blocked_by: vec![first.clone(), id(9)],
         ..NewTask::default()
     };
-    let error = fixture.refuse("create", Kind::Refused, |store| {
+    let error = fixture.refuse("create", StoreErrorKind::Refused, |store| {
         store.create_task(&fixture.team, &EventActor::Lead, &new)
     });
     assert!(error.message.contains('9'), "{error}");
@@ -196,14 +196,14 @@ pub(super) fn a_blocker_must_exist(fixture: &StoreFixture) {
         blocked_by: vec![id(2)],
         ..new.clone()
     };
-    fixture.refuse("create", Kind::Refused, |store| {
+    fixture.refuse("create", StoreErrorKind::Refused, |store| {
         store.create_task(&fixture.team, &EventActor::Lead, &itself)
     });
-    let edit = Edit {
+    let edit = TaskEdit {
         blocked_by: Some(vec![id(9)]),
-        ..Edit::default()
+        ..TaskEdit::default()
     };
-    fixture.refuse("update", Kind::Refused, |store| {
+    fixture.refuse("update", StoreErrorKind::Refused, |store| {
         store.update_task(&fixture.team, &EventActor::Lead, &first, &edit)
     });
 }
@@ -216,7 +216,7 @@ pub(super) fn a_failed_blocker_blocks_visibly(fixture: &StoreFixture) {
         fixture.wait_secs(60);
     }
     fixture.nothing_for("worker-1");
-    let error = fixture.refuse("claim", Kind::Conflict, |store| {
+    let error = fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-1", Some(&id(2))))
     });
     assert!(error.message.contains("blocked by failure of 1"), "{error}");
@@ -254,7 +254,7 @@ pub(super) fn a_blocker_that_others_invented_blocks(fixture: &StoreFixture) {
         object.insert("blockedBy".to_owned(), json!(["99"]));
     });
     fixture.nothing_for("worker-1");
-    let error = fixture.refuse("claim", Kind::Conflict, |store| {
+    let error = fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-1", Some(&first)))
     });
     assert!(error.message.contains("missing task 99"), "{error}");

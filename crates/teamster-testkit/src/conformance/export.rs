@@ -1,7 +1,7 @@
 //! Exporting a team, and importing it into another store.
 
 use teamster_journal::EventActor;
-use teamster_store::{Kind, Reader, Recipient, Signal, TeamExport};
+use teamster_store::{Reader, Recipient, Signal, StoreErrorKind, TeamExport};
 use teamster_types::task::Status;
 
 use super::fixture::{StoreFixture, name, worker};
@@ -107,10 +107,12 @@ pub(super) fn a_team_that_is_there_is_not_imported_over(fixture: &StoreFixture) 
     fixture.create("must survive");
     let taken = export(fixture);
     fixture.create("newer than the export");
-    fixture.refuse("import", Kind::Conflict, |store| store.import_team(&taken));
+    fixture.refuse("import", StoreErrorKind::Conflict, |store| {
+        store.import_team(&taken)
+    });
     let missing = fixture.store.export_team(&name("nowhere"));
     assert_eq!(
         missing.map(drop).map_err(|error| error.kind),
-        Err(Kind::NotFound)
+        Err(StoreErrorKind::NotFound)
     );
 }

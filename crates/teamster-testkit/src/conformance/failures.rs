@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use teamster_journal::EventActor;
-use teamster_store::{Kind, Store};
+use teamster_store::{Store, StoreErrorKind};
 use teamster_types::TaskId;
 use teamster_types::task::Status;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::fixture::{StoreFixture, claim_request, worker};
 
@@ -36,7 +36,7 @@ pub(super) fn the_pause_doubles_and_the_fifth_failure_is_the_last(fixture: &Stor
     assert!(!failed.is_done());
     fixture.wait_secs(86_400);
     fixture.nothing_for("worker-1");
-    fixture.refuse("claim", Kind::Conflict, |store| {
+    fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-1", Some(&first)))
     });
 }
@@ -46,7 +46,7 @@ pub(super) fn a_pause_holds_for_everyone_and_by_id_too(fixture: &StoreFixture) {
     let second = fixture.create("ready");
     fixture.fail(&fixture.claim("worker-1"), "boom");
     fixture.wait(Duration::from_secs(5).saturating_sub(MOMENT));
-    fixture.refuse("claim", Kind::Conflict, |store| {
+    fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-2", Some(&first)))
     });
     assert_eq!(
@@ -118,7 +118,7 @@ pub(super) fn a_retry_begins_anew(fixture: &StoreFixture) {
 
 pub(super) fn a_retry_ends_a_pause(fixture: &StoreFixture) {
     let first = fixture.create("resting");
-    fixture.update(&first, |edit: &mut Edit| {
+    fixture.update(&first, |edit: &mut TaskEdit| {
         edit.owner = Some(Some(worker("worker-1")));
     });
     fixture.fail(&fixture.claim("worker-1"), "boom");
@@ -136,7 +136,7 @@ pub(super) fn an_assigned_task_stays_its_owners_whatever_gives_it_back(fixture: 
     let store = &fixture.store;
     let first = fixture.create("for one");
     let free = fixture.create("for anybody");
-    fixture.update(&first, |edit: &mut Edit| {
+    fixture.update(&first, |edit: &mut TaskEdit| {
         edit.owner = Some(Some(worker("worker-1")));
     });
     let owner = |id: &TaskId| {
@@ -164,7 +164,7 @@ pub(super) fn an_assigned_task_stays_its_owners_whatever_gives_it_back(fixture: 
     let released = store.release(&fixture.team, &EventActor::Lead, &first, None);
     fixture.step("release", released);
     assert_eq!(owner(&first), mine, "after a release");
-    fixture.update(&first, |edit: &mut Edit| edit.owner = Some(None));
+    fixture.update(&first, |edit: &mut TaskEdit| edit.owner = Some(None));
     fixture.claim_id("worker-1", &first);
     let released = store.release(&fixture.team, &EventActor::Lead, &first, None);
     fixture.step("release", released);
@@ -174,11 +174,11 @@ pub(super) fn an_assigned_task_stays_its_owners_whatever_gives_it_back(fixture: 
 pub(super) fn only_what_failed_is_retried(fixture: &StoreFixture) {
     let first = fixture.create("first");
     let retry = |store: &dyn Store| store.retry(&fixture.team, &EventActor::Lead, &first);
-    fixture.refuse("retry", Kind::Conflict, retry);
+    fixture.refuse("retry", StoreErrorKind::Conflict, retry);
     let claimed = fixture.claim("worker-1");
-    fixture.refuse("retry", Kind::Conflict, retry);
+    fixture.refuse("retry", StoreErrorKind::Conflict, retry);
     fixture.complete(&claimed);
-    fixture.refuse("retry", Kind::Conflict, retry);
+    fixture.refuse("retry", StoreErrorKind::Conflict, retry);
 }
 
 pub(super) fn a_clock_set_back_makes_no_pause_longer(fixture: &StoreFixture) {

@@ -7,15 +7,15 @@ use std::time::Duration;
 use teamster_journal::payload::TaskChange;
 use teamster_journal::{Event, EventActor, EventKind, NewEvent};
 use teamster_store::{
-    Backend, ClaimRequest, Claimed, Delivery, Kind, Outgoing, Reader, Recipient, Result, Store,
-    StoreError,
+    Backend, ClaimRequest, Claimed, Delivery, OutgoingMessage, Reader, Recipient, Result, Store,
+    StoreError, StoreErrorKind,
 };
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::order::JournalChecker;
@@ -119,7 +119,7 @@ impl StoreFixture {
     pub(super) fn refuse<T: Debug>(
         &self,
         what: &str,
-        kind: Kind,
+        kind: StoreErrorKind,
         attempt: impl FnOnce(&dyn Store) -> Result<T>,
     ) -> StoreError {
         let before = self.snapshot();
@@ -156,8 +156,8 @@ impl StoreFixture {
         self.step("create", created).id().clone()
     }
 
-    pub(super) fn update(&self, id: &TaskId, set: impl FnOnce(&mut Edit)) -> Task {
-        let mut edit = Edit::default();
+    pub(super) fn update(&self, id: &TaskId, set: impl FnOnce(&mut TaskEdit)) -> Task {
+        let mut edit = TaskEdit::default();
         set(&mut edit);
         let updated = self
             .store
@@ -249,16 +249,16 @@ impl StoreFixture {
     /// Checks that every operation with this token is refused and changes nothing.
     pub(super) fn refuse_token(&self, id: &TaskId, token: &Token) {
         let team = &self.team;
-        self.refuse("renew", Kind::Conflict, |store| {
+        self.refuse("renew", StoreErrorKind::Conflict, |store| {
             store.renew(team, id, token, None)
         });
-        self.refuse("complete", Kind::Conflict, |store| {
+        self.refuse("complete", StoreErrorKind::Conflict, |store| {
             store.complete(team, id, token, None)
         });
-        self.refuse("fail", Kind::Conflict, |store| {
+        self.refuse("fail", StoreErrorKind::Conflict, |store| {
             store.fail(team, id, token, "late")
         });
-        self.refuse("release", Kind::Conflict, |store| {
+        self.refuse("release", StoreErrorKind::Conflict, |store| {
             store.release(team, &"-".into(), id, Some(token))
         });
     }
@@ -389,8 +389,8 @@ pub(super) fn claim_request(who: &str, id: Option<&TaskId>) -> ClaimRequest {
 }
 
 /// Returns a plain message.
-pub(super) fn message(from: &str, to: Recipient, content: &str) -> Outgoing {
-    Outgoing {
+pub(super) fn message(from: &str, to: Recipient, content: &str) -> OutgoingMessage {
+    OutgoingMessage {
         from: from.to_owned(),
         to,
         kind: "message".to_owned(),

@@ -1,7 +1,7 @@
 //! Importing a plan, atomically.
 
 use teamster_journal::EventActor;
-use teamster_store::{Kind, PlannedTask};
+use teamster_store::{PlannedTask, StoreErrorKind};
 use teamster_types::TaskId;
 use teamster_types::task::NewTask;
 
@@ -76,7 +76,7 @@ pub(super) fn a_plan_may_build_on_what_is_there(fixture: &StoreFixture) {
 pub(super) fn a_wrong_plan_makes_nothing(fixture: &StoreFixture) {
     fixture.create("there before");
     let refuse = |plan: &[PlannedTask], said: &str| {
-        let error = fixture.refuse("import", Kind::Refused, |store| {
+        let error = fixture.refuse("import", StoreErrorKind::Refused, |store| {
             store.import_tasks(&fixture.team, &EventActor::Lead, plan)
         });
         assert!(error.message.contains(said), "{error}");
@@ -98,7 +98,7 @@ pub(super) fn a_wrong_plan_makes_nothing(fixture: &StoreFixture) {
 pub(super) fn a_plan_cannot_close_a_cycle_through_ids_it_guesses(fixture: &StoreFixture) {
     let mut plan = [planned("first", &[1]), planned("second", &[])];
     plan[1].task.blocked_by = vec![id(1)];
-    fixture.refuse("import", Kind::Refused, |store| {
+    fixture.refuse("import", StoreErrorKind::Refused, |store| {
         store.import_tasks(&fixture.team, &EventActor::Lead, &plan)
     });
 }

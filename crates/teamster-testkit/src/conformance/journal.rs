@@ -81,7 +81,7 @@ pub(super) fn positions_grow_by_one_and_pages_fit_together(fixture: &StoreFixtur
 pub(super) fn the_pulse_changes_with_the_team_and_only_then(fixture: &StoreFixture) {
     let listener = fixture.store.listen(&fixture.team, &worker("worker-1"));
     let mut listener = fixture.step("listen", listener);
-    let mut pulse = || fixture.step("hear", listener.hear()).pulse;
+    let mut pulse = || fixture.step("hear", listener.poll()).pulse;
     fixture.create("first");
     let before = pulse();
     let _ = fixture.step("look", fixture.store.tasks(&fixture.team));

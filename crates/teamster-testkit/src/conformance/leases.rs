@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use teamster_journal::EventActor;
-use teamster_store::{Claimed, Kind};
+use teamster_store::{Claimed, StoreErrorKind};
 use teamster_types::failure::ATTEMPTS;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Status;
@@ -37,7 +37,7 @@ pub(super) fn a_lease_that_ran_out_takes_nothing_from_the_living(fixture: &Store
     fixture.wait(LEASE * 10);
     fixture.nothing_for("worker-2");
     for who in ["worker-2", "worker-1"] {
-        fixture.refuse("claim", Kind::Conflict, |store| {
+        fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
             store.claim(&fixture.team, &claim_request(who, Some(&first)))
         });
     }
@@ -77,9 +77,9 @@ pub(super) fn a_task_is_taken_early_only_from_who_is_proven_dead(fixture: &Store
             .store
             .requeue(&fixture.team, &EventActor::System, &first)
     };
-    fixture.refuse("requeue", Kind::Conflict, |_| requeue());
+    fixture.refuse("requeue", StoreErrorKind::Conflict, |_| requeue());
     fixture.beat("worker-1", |_| {});
-    fixture.refuse("requeue", Kind::Conflict, |_| requeue());
+    fixture.refuse("requeue", StoreErrorKind::Conflict, |_| requeue());
     // The process is gone, so even a recent heartbeat does not help.
     fixture.beat("worker-1", |beat| ghostly(beat, &lost));
     let position = fixture.position();
@@ -91,9 +91,9 @@ pub(super) fn a_task_is_taken_early_only_from_who_is_proven_dead(fixture: &Store
     assert_eq!(failure.map(|failure| failure.retry_count), Some(1));
     let taken = fixture.claim("worker-2");
     assert_eq!(taken.task.id(), &first, "nobody has to wait");
-    fixture.refuse("requeue", Kind::Conflict, |_| requeue());
+    fixture.refuse("requeue", StoreErrorKind::Conflict, |_| requeue());
     fixture.complete(&taken);
-    fixture.refuse("requeue", Kind::Conflict, |_| requeue());
+    fixture.refuse("requeue", StoreErrorKind::Conflict, |_| requeue());
 }
 
 /// Makes a heartbeat that of the process that made this claim.
@@ -112,7 +112,7 @@ pub(super) fn a_dead_process_keeps_its_task_while_the_lease_lasts(fixture: &Stor
     let first = fixture.create("held");
     let held = fixture.claim_as_ghost("worker-1");
     fixture.nothing_for("worker-2");
-    fixture.refuse("claim", Kind::Conflict, |store| {
+    fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-2", Some(&first)))
     });
     fixture.wait(LEASE * 3);
@@ -132,7 +132,7 @@ pub(super) fn a_fresh_heartbeat_speaks_for_a_worker(fixture: &StoreFixture) {
     fixture.beat("worker-1", |_| {});
     fixture.wait(HEARTBEAT_FRESH.saturating_sub(Duration::from_millis(1)));
     fixture.nothing_for("worker-2");
-    fixture.refuse("claim", Kind::Conflict, |store| {
+    fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-2", Some(&first)))
     });
     fixture.beat("worker-3", |_| {});
@@ -160,12 +160,12 @@ pub(super) fn a_restarted_worker_gets_its_own_task_back_by_id(fixture: &StoreFix
 pub(super) fn only_a_restarted_worker_gets_it_back(fixture: &StoreFixture) {
     let first = fixture.create("mine");
     fixture.claim_as_ghost("worker-1");
-    fixture.refuse("claim", Kind::Conflict, |store| {
+    fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-2", Some(&first)))
     });
     fixture.nothing_for("worker-1");
     let back = fixture.claim_id("worker-1", &first);
-    fixture.refuse("claim", Kind::Conflict, |store| {
+    fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-1", Some(&first)))
     });
     fixture.complete(&back);
@@ -201,7 +201,7 @@ pub(super) fn a_clock_set_back_takes_nothing_away(fixture: &StoreFixture) {
     fixture.nothing_for("worker-2");
     let renewed = fixture.renew(&held);
     assert_eq!(renewed.leased_until, fixture.store.now().after(LEASE));
-    fixture.refuse("claim", Kind::Conflict, |store| {
+    fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-2", Some(&first)))
     });
     assert!(fixture.complete(&held).is_done());

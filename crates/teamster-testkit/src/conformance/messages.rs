@@ -1,7 +1,7 @@
 //! Messages: in order, at least once, never again once acknowledged.
 
 use serde_json::json;
-use teamster_store::{Kind, Outgoing, Reader, Recipient};
+use teamster_store::{OutgoingMessage, Reader, Recipient, StoreErrorKind};
 use teamster_types::message::CONTENT_LIMIT;
 
 use super::fixture::{MEMBERS, StoreFixture, contents, message, worker};
@@ -63,11 +63,11 @@ pub(super) fn an_acknowledgement_reaches_back_to_the_last_one(fixture: &StoreFix
     assert_eq!(fixture.position(), position);
     assert_eq!(ack(&ids[4]), 2);
     assert!(fixture.read("worker-1").is_empty());
-    fixture.refuse("acknowledge", Kind::NotFound, |store| {
+    fixture.refuse("acknowledge", StoreErrorKind::NotFound, |store| {
         store.acknowledge(&fixture.team, &reader("worker-1"), "no such message")
     });
     let elsewhere = fixture.tell("lead", "worker-2", "not yours");
-    fixture.refuse("acknowledge", Kind::NotFound, |store| {
+    fixture.refuse("acknowledge", StoreErrorKind::NotFound, |store| {
         store.acknowledge(&fixture.team, &reader("worker-1"), elsewhere.id())
     });
 }
@@ -145,7 +145,7 @@ pub(super) fn a_broadcast_reaches_everyone_but_its_sender(fixture: &StoreFixture
 
 pub(super) fn nobody_writes_into_the_void(fixture: &StoreFixture) {
     for (to, hint) in [("worker-11", "worker-1"), ("wrker-3", "worker-3")] {
-        let error = fixture.refuse("send", Kind::NotFound, |store| {
+        let error = fixture.refuse("send", StoreErrorKind::NotFound, |store| {
             let to = Recipient::Worker(to.to_owned());
             store.send(&fixture.team, &message("lead", to, "hello?"))
         });
@@ -153,12 +153,12 @@ pub(super) fn nobody_writes_into_the_void(fixture: &StoreFixture) {
         assert!(hints.contains(hint), "{hints}");
     }
     for wrong in ["../x", "", "lead", "a b", "-rf"] {
-        fixture.refuse("send", Kind::NotFound, |store| {
+        fixture.refuse("send", StoreErrorKind::NotFound, |store| {
             let to = Recipient::Worker(wrong.to_owned());
             store.send(&fixture.team, &message("lead", to, "hello?"))
         });
     }
-    fixture.refuse("receive", Kind::NotFound, |store| {
+    fixture.refuse("receive", StoreErrorKind::NotFound, |store| {
         store.receive(&fixture.team, &reader("worker-11"), 10, true)
     });
     let empty = fixture.new_team("alone", &[]);
@@ -166,11 +166,14 @@ pub(super) fn nobody_writes_into_the_void(fixture: &StoreFixture) {
     let nobody = fixture
         .store
         .send(&empty.name, &message("lead", Recipient::All, "hello?"));
-    assert_eq!(nobody.map_err(|error| error.kind), Err(Kind::NotFound));
+    assert_eq!(
+        nobody.map_err(|error| error.kind),
+        Err(StoreErrorKind::NotFound)
+    );
 }
 
 pub(super) fn keys_and_types_of_others_survive(fixture: &StoreFixture) {
-    let mut outgoing = Outgoing {
+    let mut outgoing = OutgoingMessage {
         kind: "shutdown_ack".to_owned(),
         ..message("worker-1", Recipient::Lead, "yes")
     };
@@ -192,7 +195,7 @@ pub(super) fn content_has_a_limit(fixture: &StoreFixture) {
     let full = "x".repeat(CONTENT_LIMIT);
     fixture.tell("lead", "worker-1", &full);
     assert_eq!(fixture.read_and_ack("worker-1"), [full.as_str()]);
-    let error = fixture.refuse("send", Kind::Refused, |store| {
+    let error = fixture.refuse("send", StoreErrorKind::Refused, |store| {
         let to = Recipient::Worker("worker-1".to_owned());
         store.send(&fixture.team, &message("lead", to, &format!("{full}x")))
     });

@@ -98,7 +98,7 @@ impl JournalChecker {
         );
         for (told, there) in told.into_iter().zip(there) {
             assert!(
-                rebuild::same(told, there),
+                rebuild::is_same_task(told, there),
                 "after {step}: the journal rebuilds task {} as\n{}\nbut it is\n{}",
                 told.id(),
                 Value::Object(told.public()),

@@ -1,6 +1,6 @@
 //! Which workers may claim a task that requires capabilities.
 
-use teamster_store::Kind;
+use teamster_store::StoreErrorKind;
 use teamster_types::TaskId;
 use teamster_types::routing::LONG_ENOUGH;
 use teamster_types::team::NewMember;
@@ -93,7 +93,7 @@ pub(super) fn a_quarantined_worker_gets_nothing_and_keeps_nothing(fixture: &Stor
         claim_request("worker-2", None),
         claim_request("worker-2", Some(&free)),
     ] {
-        fixture.refuse("claim", Kind::Conflict, |store| {
+        fixture.refuse("claim", StoreErrorKind::Conflict, |store| {
             store.claim(&fixture.team, &claim_request)
         });
     }

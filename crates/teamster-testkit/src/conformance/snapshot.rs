@@ -1,7 +1,7 @@
 //! Everything a store holds about a team, for comparisons.
 
 use teamster_journal::Event;
-use teamster_store::{Filed, Result, Signal, Store};
+use teamster_store::{Result, Signal, Store, StoredMessage};
 use teamster_types::TeamName;
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -14,7 +14,7 @@ pub(super) struct TeamSnapshot {
     config: Object,
     tasks: Vec<Task>,
     failures: Vec<Option<Failure>>,
-    messages: Vec<Filed>,
+    messages: Vec<StoredMessage>,
     beats: Vec<Heartbeat>,
     signals: Vec<Signal>,
     events: Vec<Event>,

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use teamster_journal::EventActor;
-use teamster_store::Kind;
+use teamster_store::StoreErrorKind;
 use teamster_types::progress::Progress;
 use teamster_types::task::{DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Token};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::fixture::{StoreFixture, claim_request, id, worker};
 
@@ -83,16 +83,16 @@ pub(super) fn texts_have_limits(fixture: &StoreFixture) {
             description: description.clone(),
             ..NewTask::default()
         };
-        let error = fixture.refuse("create", Kind::Refused, |store| {
+        let error = fixture.refuse("create", StoreErrorKind::Refused, |store| {
             store.create_task(&fixture.team, &EventActor::Lead, &new)
         });
         assert!(error.message.contains(said), "{error}");
-        let edit = Edit {
+        let edit = TaskEdit {
             subject: Some(subject.to_owned()),
             description: Some(description),
-            ..Edit::default()
+            ..TaskEdit::default()
         };
-        let error = fixture.refuse("update", Kind::Refused, |store| {
+        let error = fixture.refuse("update", StoreErrorKind::Refused, |store| {
             store.update_task(&fixture.team, &EventActor::Lead, &first, &edit)
         });
         assert!(error.message.contains(said), "{error}");
@@ -127,11 +127,11 @@ pub(super) fn an_update_changes_what_it_names_and_nothing_else(fixture: &StoreFi
 pub(super) fn the_owner_of_a_task_at_work_is_not_edited(fixture: &StoreFixture) {
     let first = fixture.create("at work");
     let claimed = fixture.claim("worker-1");
-    let assign = Edit {
+    let assign = TaskEdit {
         owner: Some(Some(worker("worker-2"))),
-        ..Edit::default()
+        ..TaskEdit::default()
     };
-    fixture.refuse("assign", Kind::Conflict, |store| {
+    fixture.refuse("assign", StoreErrorKind::Conflict, |store| {
         store.update_task(&fixture.team, &EventActor::Lead, &first, &assign)
     });
     let renamed = fixture.update(&first, |edit| edit.subject = Some("better said".to_owned()));
@@ -141,7 +141,7 @@ pub(super) fn the_owner_of_a_task_at_work_is_not_edited(fixture: &StoreFixture) 
         "other fields may change meanwhile"
     );
     fixture.complete(&claimed);
-    fixture.refuse("assign", Kind::Conflict, |store| {
+    fixture.refuse("assign", StoreErrorKind::Conflict, |store| {
         store.update_task(&fixture.team, &EventActor::Lead, &first, &assign)
     });
 }
@@ -149,30 +149,32 @@ pub(super) fn the_owner_of_a_task_at_work_is_not_edited(fixture: &StoreFixture) 
 pub(super) fn what_is_not_there_is_not_found(fixture: &StoreFixture) {
     fixture.create("the only one");
     let (team, nine, token) = (&fixture.team, id(9), Token::new("nobody gave it"));
-    let edit = Edit::default();
-    fixture.refuse("show", Kind::NotFound, |store| store.task(team, &nine));
-    fixture.refuse("update", Kind::NotFound, |store| {
+    let edit = TaskEdit::default();
+    fixture.refuse("show", StoreErrorKind::NotFound, |store| {
+        store.task(team, &nine)
+    });
+    fixture.refuse("update", StoreErrorKind::NotFound, |store| {
         store.update_task(team, &EventActor::Lead, &nine, &edit)
     });
-    fixture.refuse("delete", Kind::NotFound, |store| {
+    fixture.refuse("delete", StoreErrorKind::NotFound, |store| {
         store.delete_task(team, &EventActor::Lead, &nine)
     });
-    fixture.refuse("claim", Kind::NotFound, |store| {
+    fixture.refuse("claim", StoreErrorKind::NotFound, |store| {
         store.claim(team, &claim_request("worker-1", Some(&nine)))
     });
-    fixture.refuse("renew", Kind::NotFound, |store| {
+    fixture.refuse("renew", StoreErrorKind::NotFound, |store| {
         store.renew(team, &nine, &token, None)
     });
-    fixture.refuse("complete", Kind::NotFound, |store| {
+    fixture.refuse("complete", StoreErrorKind::NotFound, |store| {
         store.complete(team, &nine, &token, None)
     });
-    fixture.refuse("fail", Kind::NotFound, |store| {
+    fixture.refuse("fail", StoreErrorKind::NotFound, |store| {
         store.fail(team, &nine, &token, "x")
     });
-    fixture.refuse("release", Kind::NotFound, |store| {
+    fixture.refuse("release", StoreErrorKind::NotFound, |store| {
         store.release(team, &EventActor::Lead, &nine, None)
     });
-    fixture.refuse("retry", Kind::NotFound, |store| {
+    fixture.refuse("retry", StoreErrorKind::NotFound, |store| {
         store.retry(team, &EventActor::Lead, &nine)
     });
 }
@@ -180,13 +182,13 @@ pub(super) fn what_is_not_there_is_not_found(fixture: &StoreFixture) {
 pub(super) fn a_task_at_work_is_not_deleted(fixture: &StoreFixture) {
     let first = fixture.create("at work");
     let claimed = fixture.claim("worker-1");
-    let error = fixture.refuse("delete", Kind::Conflict, |store| {
+    let error = fixture.refuse("delete", StoreErrorKind::Conflict, |store| {
         store.delete_task(&fixture.team, &EventActor::Lead, &first)
     });
     assert!(error.message.contains("worker-1"), "{error}");
     fixture.complete(&claimed);
     fixture.delete(&first);
-    fixture.refuse("show", Kind::NotFound, |store| {
+    fixture.refuse("show", StoreErrorKind::NotFound, |store| {
         store.task(&fixture.team, &first)
     });
 }

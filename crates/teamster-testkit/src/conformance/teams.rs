@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use teamster_journal::EventActor;
-use teamster_store::Kind;
+use teamster_store::StoreErrorKind;
 use teamster_types::team::{NewMember, TeamOrigin};
 
 use super::fixture::{MEMBERS, StoreFixture, id, name, worker};
@@ -22,7 +22,7 @@ pub(super) fn a_team_is_made_once(fixture: &StoreFixture) {
 
     fixture.create("must survive");
     let again = fixture.new_team("fix-ts", &["worker-9"]);
-    fixture.refuse("make the team", Kind::Conflict, |store| {
+    fixture.refuse("make the team", StoreErrorKind::Conflict, |store| {
         store.create_team(&again, None)
     });
     let other = fixture.new_team("another", &[]);
@@ -58,7 +58,7 @@ pub(super) fn a_team_that_is_not_there_is_not_found(fixture: &StoreFixture) {
     ];
     for (place, error) in kinds.into_iter().enumerate() {
         let kind = error.map(|error| error.kind);
-        assert_eq!(kind, Some(Kind::NotFound), "call {place}");
+        assert_eq!(kind, Some(StoreErrorKind::NotFound), "call {place}");
     }
     let teams = fixture.step("teams", store.teams());
     assert_eq!(teams.len(), 1, "asking makes nothing");
@@ -117,12 +117,15 @@ pub(super) fn a_removed_team_is_gone_and_its_name_is_free(fixture: &StoreFixture
         fixture.step("delete", removed);
         assert_eq!(
             fixture.store.team(&new.name).map_err(|error| error.kind),
-            Err(Kind::NotFound)
+            Err(StoreErrorKind::NotFound)
         );
         let again = fixture
             .store
             .delete_team(&new.name, &EventActor::Person, false);
-        assert_eq!(again.map_err(|error| error.kind), Err(Kind::NotFound));
+        assert_eq!(
+            again.map_err(|error| error.kind),
+            Err(StoreErrorKind::NotFound)
+        );
     }
     let teams = fixture.step("teams", fixture.store.teams());
     assert_eq!(teams.len(), 1);
@@ -131,7 +134,7 @@ pub(super) fn a_removed_team_is_gone_and_its_name_is_free(fixture: &StoreFixture
 pub(super) fn a_team_is_not_removed_from_under_the_living(fixture: &StoreFixture) {
     fixture.create("first");
     let remove = |force| {
-        fixture.refuse("delete", Kind::Conflict, |store| {
+        fixture.refuse("delete", StoreErrorKind::Conflict, |store| {
             store.delete_team(&fixture.team, &EventActor::Person, force)
         })
     };

@@ -5,11 +5,13 @@ use teamster_journal::payload::{
     QuestionKind,
 };
 use teamster_journal::{EventActor, EventKind, NewEvent, Question, Questions};
-use teamster_store::{AcceptedProposal, Kind, Outgoing, PlannedTask, Recipient, TeamChanges};
+use teamster_store::{
+    AcceptedProposal, OutgoingMessage, PlannedTask, Recipient, StoreErrorKind, TeamChanges,
+};
 use teamster_types::TaskId;
 use teamster_types::json::Object;
 use teamster_types::task::{MergeMark, NewTask, Status};
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 
 use super::fixture::{StoreFixture, claim_request};
 
@@ -33,18 +35,20 @@ pub(super) fn blocked_task_waits_for_an_answer_and_loses_no_attempt(fixture: &St
     assert_eq!(blocked.status(), Status::Pending);
     assert_eq!(blocked.failed_attempts(), 0);
     fixture.nothing_for("worker-2");
-    fixture.refuse("claim by id", Kind::Conflict, |store| {
+    fixture.refuse("claim by id", StoreErrorKind::Conflict, |store| {
         store.claim(&fixture.team, &claim_request("worker-1", Some(&id)))
     });
-    fixture.refuse("complete after the block", Kind::Conflict, |store| {
-        store.complete(&fixture.team, &id, &claimed.token, None)
-    });
+    fixture.refuse(
+        "complete after the block",
+        StoreErrorKind::Conflict,
+        |store| store.complete(&fixture.team, &id, &claimed.token, None),
+    );
     let answered = fixture
         .store
         .unblock(&fixture.team, &EventActor::Lead, &id, "8080");
     let answered = fixture.step("unblock", answered);
     assert_eq!(answered.block_answers()[0].answer, "8080");
-    fixture.refuse("a second answer", Kind::Conflict, |store| {
+    fixture.refuse("a second answer", StoreErrorKind::Conflict, |store| {
         store.unblock(&fixture.team, &EventActor::Lead, &id, "9090")
     });
     let again = fixture.claim("worker-2");
@@ -58,15 +62,19 @@ pub(super) fn block_without_the_claim_is_refused(fixture: &StoreFixture) {
     let stale = fixture.claim("worker-1");
     fixture.release(&stale);
     let claimed = fixture.claim("worker-2");
-    fixture.refuse("block with an old token", Kind::Conflict, |store| {
-        store.block(&fixture.team, &id, &stale.token, "why")
-    });
-    fixture.refuse("block without a reason", Kind::Refused, |store| {
+    fixture.refuse(
+        "block with an old token",
+        StoreErrorKind::Conflict,
+        |store| store.block(&fixture.team, &id, &stale.token, "why"),
+    );
+    fixture.refuse("block without a reason", StoreErrorKind::Refused, |store| {
         store.block(&fixture.team, &id, &claimed.token, " ")
     });
-    fixture.refuse("answer what was not asked", Kind::Conflict, |store| {
-        store.unblock(&fixture.team, &EventActor::Lead, &id, "yes")
-    });
+    fixture.refuse(
+        "answer what was not asked",
+        StoreErrorKind::Conflict,
+        |store| store.unblock(&fixture.team, &EventActor::Lead, &id, "yes"),
+    );
 }
 
 pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
@@ -86,15 +94,15 @@ pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
         split: vec![(large.clone(), vec![0, 1])],
         update: vec![(
             waiting.clone(),
-            Edit {
+            TaskEdit {
                 subject: Some("waits for both halves".to_owned()),
-                ..Edit::default()
+                ..TaskEdit::default()
             },
         )],
         remove: vec![needless.clone()],
         unblock: vec![(blocked.clone(), "Like this.".to_owned())],
         choose: Vec::new(),
-        send: vec![Outgoing {
+        send: vec![OutgoingMessage {
             from: "lead".to_owned(),
             to: Recipient::Worker("worker-2".to_owned()),
             kind: "message".to_owned(),
@@ -152,13 +160,17 @@ pub(super) fn one_of_several_results_is_chosen_once(fixture: &StoreFixture) {
             .collect(),
         ..TeamChanges::default()
     };
-    fixture.refuse("choose before all are done", Kind::Conflict, |store| {
-        store.apply(
-            &fixture.team,
-            &EventActor::Lead,
-            &choice(&[&results[0], &open]),
-        )
-    });
+    fixture.refuse(
+        "choose before all are done",
+        StoreErrorKind::Conflict,
+        |store| {
+            store.apply(
+                &fixture.team,
+                &EventActor::Lead,
+                &choice(&[&results[0], &open]),
+            )
+        },
+    );
     let all = choice(&[&results[1], &results[0], &results[2]]);
     fixture.step(
         "choose",
@@ -169,7 +181,7 @@ pub(super) fn one_of_several_results_is_chosen_once(fixture: &StoreFixture) {
         let mark = fixture.task(other).merge_mark();
         assert_eq!(mark, Some(MergeMark::NotChosen));
     }
-    fixture.refuse("choose again", Kind::Conflict, |store| {
+    fixture.refuse("choose again", StoreErrorKind::Conflict, |store| {
         store.apply(&fixture.team, &EventActor::Lead, &choice(&[&results[0]]))
     });
 }
@@ -196,7 +208,7 @@ pub(super) fn one_bad_change_undoes_all(fixture: &StoreFixture) {
             ..TeamChanges::default()
         },
         TeamChanges {
-            send: vec![Outgoing {
+            send: vec![OutgoingMessage {
                 from: "lead".to_owned(),
                 to: Recipient::Worker("nobody-9".to_owned()),
                 kind: "message".to_owned(),
@@ -263,8 +275,10 @@ pub(super) fn proposal_becomes_one_task_and_is_answered_once(fixture: &StoreFixt
         record: vec![late],
         ..TeamChanges::default()
     };
-    fixture.refuse("accept again", Kind::Conflict, |_| apply(&accepted));
-    fixture.refuse("answer what was answered", Kind::Conflict, |_| {
+    fixture.refuse("accept again", StoreErrorKind::Conflict, |_| {
+        apply(&accepted)
+    });
+    fixture.refuse("answer what was answered", StoreErrorKind::Conflict, |_| {
         apply(&answered)
     });
     let after = (fixture.tasks().len(), fixture.events().len());

@@ -111,7 +111,9 @@ pub(super) fn beats_are_seen_as_they_come_and_go(fixture: &StoreFixture) {
     fixture.wait_secs(3);
     fixture.beat("worker-2", |beat| beat.consecutive_errors = 1);
     assert_eq!(beats(1), [worker("worker-2")]);
-    let ended = fixture.store.end_beat(&fixture.team, &worker("worker-1"));
+    let ended = fixture
+        .store
+        .remove_heartbeat(&fixture.team, &worker("worker-1"));
     fixture.step("end the beat", ended);
     assert_eq!(beats(1), [worker("worker-1")]);
 }

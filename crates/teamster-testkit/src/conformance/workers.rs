@@ -1,7 +1,7 @@
 //! Heartbeats and stop signals.
 
 use teamster_journal::EventActor;
-use teamster_store::{Kind, Signal};
+use teamster_store::{Signal, StoreErrorKind};
 use teamster_types::heartbeat::WorkerStatus;
 
 use super::fixture::{StoreFixture, id, name, worker};
@@ -26,7 +26,9 @@ pub(super) fn a_heartbeat_is_replaced_and_ends(fixture: &StoreFixture) {
     let process = first.process().unwrap_or_else(|| panic!("no process"));
     assert_eq!((process.pid, process.process_start_time), (4711, 99));
     for _ in 0..2 {
-        let ended = fixture.store.end_beat(&fixture.team, &worker("worker-1"));
+        let ended = fixture
+            .store
+            .remove_heartbeat(&fixture.team, &worker("worker-1"));
         fixture.step("end the beat", ended);
     }
     assert_eq!(beats(), [second]);
@@ -35,7 +37,7 @@ pub(super) fn a_heartbeat_is_replaced_and_ends(fixture: &StoreFixture) {
 
     let mut stray = first;
     stray.team_name = name("elsewhere");
-    fixture.refuse("beat", Kind::NotFound, |store| store.beat(&stray));
+    fixture.refuse("beat", StoreErrorKind::NotFound, |store| store.beat(&stray));
 }
 
 pub(super) fn a_stop_signal_waits_until_it_is_obeyed(fixture: &StoreFixture) {
@@ -46,7 +48,7 @@ pub(super) fn a_stop_signal_waits_until_it_is_obeyed(fixture: &StoreFixture) {
     let mut signals = || {
         let there = fixture.step("signals", fixture.store.signals(&fixture.team, &first));
         for _ in 0..3 {
-            assert_eq!(fixture.step("hear", listener.hear()).signals, there);
+            assert_eq!(fixture.step("hear", listener.poll()).signals, there);
         }
         there
     };

@@ -15,7 +15,7 @@ use teamster_store::{
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::Task;
 use teamster_types::team::{NewTeam, TeamConfig};
 use teamster_types::transitions;
@@ -45,7 +45,7 @@ struct MemTeams {
 }
 
 /// Decides whether a process is alive, in place of the operating system.
-type Lives = dyn Fn(&ProcessId) -> Life + Send + Sync;
+type LivenessCheck = dyn Fn(&ProcessId) -> ProcessState + Send + Sync;
 
 /// A store that keeps teams in memory.
 pub struct MemStore {
@@ -53,7 +53,7 @@ pub struct MemStore {
     clock: Arc<dyn Clock>,
     me: ProcessId,
     lease: Duration,
-    lives: Arc<Lives>,
+    lives: Arc<LivenessCheck>,
 }
 
 impl MemStore {
@@ -61,7 +61,7 @@ impl MemStore {
     pub fn new(
         clock: Arc<dyn Clock>,
         me: ProcessId,
-        lives: impl Fn(&ProcessId) -> Life + Send + Sync + 'static,
+        lives: impl Fn(&ProcessId) -> ProcessState + Send + Sync + 'static,
     ) -> Self {
         Self {
             shared: Arc::default(),
@@ -165,7 +165,7 @@ impl Backend for MemStore {
         })
     }
 
-    fn whole_team(&self, team: &TeamName) -> Result<TeamExport> {
+    fn snapshot_team(&self, team: &TeamName) -> Result<TeamExport> {
         self.with(team, |state| {
             let mailboxes = state.mail.iter().filter(|(_, lines)| !lines.is_empty());
             let mut mailboxes: Vec<ExportedMailbox> = mailboxes
@@ -201,7 +201,7 @@ impl Backend for MemStore {
         })
     }
 
-    fn put_whole_team(&self, export: &TeamExport) -> Result<()> {
+    fn restore_team(&self, export: &TeamExport) -> Result<()> {
         let mut teams = self.lock();
         if teams.contains_key(&export.team) {
             return Err(StoreError::conflict(format!(

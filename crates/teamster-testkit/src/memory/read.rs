@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use teamster_journal::{EventKind, EventType};
 use teamster_store::backend::no_task;
 use teamster_store::{
-    Change, Damaged, Filed, Heard, JournalPage, Listen, Pulse, Read, Result, Signal, TaskList,
-    TeamEntry, Watch,
+    Change, ChangeCounters, Damaged, JournalPage, Listen, ListenerUpdate, ReadStore, Result,
+    Signal, StoredMessage, TaskList, TeamEntry, Watch,
 };
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
@@ -20,7 +20,7 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use super::{MemStore, MemTeam, MemTeams, no_team};
 
-impl Read for MemStore {
+impl ReadStore for MemStore {
     fn now(&self) -> Time {
         self.clock.now()
     }
@@ -60,7 +60,7 @@ impl Read for MemStore {
         self.with(team, |team| team.failures.get(id).cloned())
     }
 
-    fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {
+    fn messages(&self, team: &TeamName) -> Result<Vec<StoredMessage>> {
         self.with(team, |team| {
             let receipt = |kind: EventType, label: &str, behind: u64| {
                 let mut moved = team.events.iter().filter(|event| event.is(kind));
@@ -75,14 +75,14 @@ impl Read for MemStore {
             let mut found = Vec::new();
             for (mailbox, mail) in &team.mail {
                 let label = mailbox.label();
-                found.extend((1..).zip(mail).map(|(behind, message)| Filed {
+                found.extend((1..).zip(mail).map(|(behind, message)| StoredMessage {
                     mailbox: label.clone(),
                     message: message.clone(),
                     delivered_at: receipt(EventType::MessageDelivered, &label, behind),
                     acked_at: receipt(EventType::MessageAcked, &label, behind),
                 }));
             }
-            found.extend(team.native.iter().map(|(name, message)| Filed {
+            found.extend(team.native.iter().map(|(name, message)| StoredMessage {
                 mailbox: format!("inboxes/{name}"),
                 message: message.clone(),
                 delivered_at: None,
@@ -92,8 +92,8 @@ impl Read for MemStore {
         })
     }
 
-    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<Filed>> {
-        let old = |filed: &Filed| {
+    fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<StoredMessage>> {
+        let old = |filed: &StoredMessage| {
             filed.delivered_at.is_none()
                 && filed.message.timestamp().is_some_and(|sent| sent < before)
         };
@@ -116,7 +116,7 @@ impl Read for MemStore {
         Ok(())
     }
 
-    fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {
+    fn remove_heartbeat(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {
         let mut teams = self.lock();
         teams
             .get_mut(team)
@@ -134,7 +134,7 @@ impl Read for MemStore {
         })
     }
 
-    fn life(&self, process: &ProcessId) -> Life {
+    fn process_state(&self, process: &ProcessId) -> ProcessState {
         (self.lives)(process)
     }
 
@@ -195,12 +195,12 @@ struct MemListener {
 }
 
 impl Listen for MemListener {
-    fn hear(&mut self) -> Result<Heard> {
+    fn poll(&mut self) -> Result<ListenerUpdate> {
         let teams = self.shared.teams.lock();
         let teams = teams.unwrap_or_else(PoisonError::into_inner);
         let team = teams.get(&self.team).ok_or_else(|| no_team(&self.team))?;
-        Ok(Heard {
-            pulse: Pulse {
+        Ok(ListenerUpdate {
+            pulse: ChangeCounters {
                 journal: team.events.last().map_or(0, |event| event.seq),
                 tasks: team.tasks.values().map(Task::version).sum(),
                 client_inbox: 0,

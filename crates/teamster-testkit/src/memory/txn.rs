@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde_json::Value;
 use teamster_journal::{Event, NewEvent};
-use teamster_store::{Candidates, MailCursor, Position, Result, Signal, Txn};
+use teamster_store::{Candidates, MailCursor, Position, Result, Signal, Txn, TxnContext};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::paths::Reservations;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
@@ -98,28 +96,14 @@ impl<'a> MemTxn<'a> {
 }
 
 impl Txn for MemTxn<'_> {
-    fn now(&self) -> Time {
-        self.now
-    }
-
-    fn random(&mut self) -> String {
-        teamster_fs::random_hex()
-    }
-
-    fn me(&self) -> ProcessId {
-        self.store.me.clone()
-    }
-
-    fn lease(&self) -> Duration {
-        self.store.lease
-    }
-
-    fn reservations(&self) -> Reservations {
-        Reservations::default()
-    }
-
-    fn team(&self) -> &TeamName {
-        self.name
+    fn context(&self) -> TxnContext<'_> {
+        TxnContext {
+            team: self.name,
+            now: self.now,
+            process: &self.store.me,
+            lease: self.store.lease,
+            reservations: Reservations::default(),
+        }
     }
 
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>> {
@@ -140,15 +124,11 @@ impl Txn for MemTxn<'_> {
         self.config = Some(config);
     }
 
-    fn look(&mut self, id: &TaskId) -> Result<Option<Task>> {
+    fn read_task(&mut self, id: &TaskId) -> Result<Option<Task>> {
         Ok(match self.tasks.get(id) {
             Some(staged) => staged.clone(),
             None => self.team.tasks.get(id).cloned(),
         })
-    }
-
-    fn open(&mut self, id: &TaskId) -> Result<Option<Task>> {
-        self.look(id)
     }
 
     fn put(&mut self, task: Task) {
@@ -218,19 +198,7 @@ impl Txn for MemTxn<'_> {
         Ok(tasks.any(|task| task.status() == Status::Pending && task.owner().is_some()))
     }
 
-    fn refresh(&mut self) -> Result<bool> {
-        Ok(false)
-    }
-
-    fn hold_claim(&mut self, _id: &TaskId, _worker: &WorkerName) -> Result<bool> {
-        Ok(true)
-    }
-
-    fn drop_claim(&mut self, _id: &TaskId) -> Result<()> {
-        Ok(())
-    }
-
-    fn life(&self, process: &ProcessId) -> Life {
+    fn process_state(&self, process: &ProcessId) -> ProcessState {
         (self.store.lives)(process)
     }
 
@@ -276,11 +244,6 @@ impl Txn for MemTxn<'_> {
     fn deliver_native(&mut self, name: &str, message: &Message) -> Result<()> {
         self.native.push((name.to_owned(), message.clone()));
         Ok(())
-    }
-
-    fn take_native(&mut self, _name: &str, _for_good: bool) -> Result<Vec<Value>> {
-        // No other program writes to memory, so there is nothing to take.
-        Ok(Vec::new())
     }
 
     fn cursor(&mut self, mailbox: &Mailbox) -> Result<MailCursor> {

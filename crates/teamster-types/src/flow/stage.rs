@@ -150,23 +150,23 @@ impl From<Stage> for &'static str {
 #[error(
     "`{0}` is not a stage of a run; a run starts with `plan` and goes on to `execute` and `verify`"
 )]
-pub struct NotAStage(String);
+pub struct StageError(String);
 
 impl FromStr for Stage {
-    type Err = NotAStage;
+    type Err = StageError;
 
-    fn from_str(word: &str) -> Result<Self, NotAStage> {
+    fn from_str(word: &str) -> Result<Self, StageError> {
         (VIEWS.iter())
             .find(|row| row.word == word)
             .map(|row| row.stage)
-            .ok_or_else(|| NotAStage(word.to_owned()))
+            .ok_or_else(|| StageError(word.to_owned()))
     }
 }
 
 impl TryFrom<String> for Stage {
-    type Error = NotAStage;
+    type Error = StageError;
 
-    fn try_from(word: String) -> Result<Self, NotAStage> {
+    fn try_from(word: String) -> Result<Self, StageError> {
         word.parse()
     }
 }
@@ -174,7 +174,7 @@ impl TryFrom<String> for Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{Facts, Flow};
+    use crate::flow::{Flow, FlowFacts};
 
     fn flow(name: &str) -> Flow {
         Flow::builtin(name).unwrap()
@@ -251,12 +251,12 @@ mod tests {
                 Approval,
                 End(outcome),
             ];
-            let mut facts = Facts {
+            let mut facts = FlowFacts {
                 findings: ["analyzing", "planning", "executing", "reviewing"]
                     .map(str::to_owned)
                     .into(),
                 has_plan: true,
-                ..Facts::default()
+                ..FlowFacts::default()
             };
             let mut staged_at = "team-plan".to_owned();
             let mut party_at = "IDLE".to_owned();

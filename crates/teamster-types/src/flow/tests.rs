@@ -13,22 +13,22 @@ fn party() -> Flow {
 }
 
 /// Returns facts that meet every guard, with no round used.
-fn all_met() -> Facts {
-    Facts {
+fn all_met() -> FlowFacts {
+    FlowFacts {
         findings: ["analyzing", "planning", "executing", "reviewing"]
             .map(str::to_owned)
             .into(),
         has_plan: true,
-        ..Facts::default()
+        ..FlowFacts::default()
     }
 }
 
 /// Returns facts that meet no guard.
-fn none_met() -> Facts {
-    Facts {
+fn none_met() -> FlowFacts {
+    FlowFacts {
         open_tickets: vec!["TICKET-002".to_owned(), "TICKET-003".to_owned()],
         unsettled_tasks: 2,
-        ..Facts::default()
+        ..FlowFacts::default()
     }
 }
 
@@ -169,9 +169,9 @@ fn each_phase_of_the_party_needs_its_own_finding() {
         ("REVIEWING", "EXECUTING"),
     ] {
         let phase = from.to_lowercase();
-        let only = Facts {
+        let only = FlowFacts {
             findings: [phase.clone()].into(),
-            ..Facts::default()
+            ..FlowFacts::default()
         };
         assert!(flow.step(from, to, &only).is_ok(), "{from} → {to}");
         let mut others = all_met();
@@ -184,7 +184,7 @@ fn each_phase_of_the_party_needs_its_own_finding() {
 #[test]
 fn tickets_must_be_done_from_executing_on() {
     let flow = party();
-    let open = Facts {
+    let open = FlowFacts {
         open_tickets: vec!["TICKET-002".to_owned()],
         ..all_met()
     };
@@ -207,7 +207,7 @@ fn the_fourth_fix_round_fails() {
         (party(), "REVIEWING", "EXECUTING", "FAILED"),
     ] {
         for fix_attempt in 0..6 {
-            let facts = Facts {
+            let facts = FlowFacts {
                 fix_attempt,
                 ..all_met()
             };
@@ -221,7 +221,7 @@ fn the_fourth_fix_round_fails() {
                 assert_eq!(step.begins, None);
             }
         }
-        let none_allowed = Facts {
+        let none_allowed = FlowFacts {
             max_attempts: 0,
             ..all_met()
         };
@@ -236,7 +236,7 @@ fn the_fourth_revision_fails_and_is_no_fix_round() {
         (party(), "AWAITING_APPROVAL", "REVISION", "FAILED"),
     ] {
         for revisions in 0..5 {
-            let facts = Facts {
+            let facts = FlowFacts {
                 revisions,
                 revising: true,
                 fix_attempt: 3,
@@ -280,9 +280,9 @@ fn a_session_is_active_from_analyzing_to_revision() {
 #[test]
 fn a_refused_step_says_why_and_what_can_be_done() {
     let (staged, party) = (staged(), party());
-    let some = Facts {
+    let some = FlowFacts {
         unsettled_tasks: 1,
-        ..Facts::default()
+        ..FlowFacts::default()
     };
     let refused = [
         party.step("PLANNING", "REVIEWING", &all_met()),
@@ -313,7 +313,7 @@ fn a_refused_step_says_why_and_what_can_be_done() {
 fn a_step_is_said_in_words() {
     let flow = party();
     let mut facts = all_met();
-    let step = |facts: &Facts| {
+    let step = |facts: &FlowFacts| {
         flow.step("REVIEWING", "EXECUTING", facts)
             .unwrap()
             .to_string()
@@ -360,13 +360,13 @@ fn a_flow_of_ones_own_is_declared_in_the_same_shape() {
         ],
     }));
     assert_eq!(flow.check(), Ok(()));
-    assert!(flow.step("todo", "doing", &Facts::default()).is_err());
-    let facts = Facts {
+    assert!(flow.step("todo", "doing", &FlowFacts::default()).is_err());
+    let facts = FlowFacts {
         findings: ["doing".to_owned()].into(),
-        ..Facts::default()
+        ..FlowFacts::default()
     };
     assert!(flow.step("doing", "done", &facts).is_ok());
-    assert!(flow.step("doing", "dropped", &Facts::default()).is_ok());
+    assert!(flow.step("doing", "dropped", &FlowFacts::default()).is_ok());
     assert!(flow.step("todo", "dropped", &facts).is_err());
 }
 
@@ -433,11 +433,11 @@ prop_compose! {
         findings in prop::sample::subsequence(vec!["analyzing", "planning", "executing", "reviewing"], 0..=4),
         open_tickets in prop::collection::vec("TICKET-[0-9]{3}", 0..2),
         has_plan in any::<bool>(), unsettled_tasks in 0..2_u32, revising in any::<bool>(),
-    ) -> Facts {
-        Facts {
+    ) -> FlowFacts {
+        FlowFacts {
             findings: findings.into_iter().map(str::to_owned).collect(),
             open_tickets, has_plan, unsettled_tasks, revising,
-            ..Facts::default()
+            ..FlowFacts::default()
         }
     }
 }
@@ -452,7 +452,7 @@ proptest! {
         let (mut fixes, mut revisions) = (0, 0);
         for (pick, mut facts, generous) in walk {
             if generous {
-                facts = Facts { revising: facts.revising, ..all_met() };
+                facts = FlowFacts { revising: facts.revising, ..all_met() };
             }
             facts.fix_attempt = fixes;
             facts.max_attempts = max_attempts;

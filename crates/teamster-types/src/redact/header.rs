@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::scan::Stretch;
+use super::scan::ScanSegment;
 use super::values::{is_opaque, is_ordinary, is_reference};
 
 /// The maximum length of a header that is examined before it is taken for a secret, in bytes.
@@ -15,37 +15,37 @@ const SCHEMES: [&str; 14] = [
 ];
 
 /// Returns the value of an `Authorization` header whose name ends where `name` does.
-pub(super) fn find(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Range<usize>> {
-    if !is_name(stretch.text(name.clone())) {
+pub(super) fn find(segment: &ScanSegment<'_>, name: Range<usize>) -> Option<Range<usize>> {
+    if !is_name(segment.text(name.clone())) {
         return None;
     }
-    let closing = stretch.quote(name.end);
-    let at = stretch.skip_blank(closing.map_or(name.end, |quote| quote.end));
-    let sign = stretch.at(at)?;
+    let closing = segment.quote(name.end);
+    let at = segment.skip_blank(closing.map_or(name.end, |quote| quote.end));
+    let sign = segment.at(at)?;
     if !(matches!(sign, b':' | b'=') || sign == b',' && closing.is_some()) {
         return None;
     }
-    let start = stretch.skip_blank(at + 1);
-    let quote = stretch.quote(start);
+    let start = segment.skip_blank(at + 1);
+    let quote = segment.quote(start);
     let start = quote.map_or(start, |quote| quote.end);
     let end_within = |most| match quote {
-        Some(quote) => quote.close(stretch, most),
-        None => line_end(stretch, start, most),
+        Some(quote) => quote.close(segment, most),
+        None => line_end(segment, start, most),
     };
     let look = end_within(LOOK);
-    let value = stretch.beginning(start..look, LOOK);
+    let value = segment.beginning(start..look, LOOK);
     // `authorization = …` may also be a line of code.
     let is_code = sign == b'=' && quote.is_none() && !names_scheme(value);
     // `"Authorization", "Cookie"` may also be a list.
     let is_list = sign == b',' && !names_scheme(value);
-    if stretch.is_walled(look)
+    if segment.is_walled(look)
         || is_list
         || is_code && !value.split_whitespace().any(is_opaque)
         || !is_secret(value)
     {
         return None;
     }
-    let value = stretch.text(start..end_within(usize::MAX)).trim_end();
+    let value = segment.text(start..end_within(usize::MAX)).trim_end();
     Some(start..start + value.len())
 }
 
@@ -99,15 +99,15 @@ fn is_harmless(word: &str) -> bool {
 /// Returns the end of a header that is not in quotes of its own: the line's end, or the quotes around name and value.
 ///
 /// `Digest username="…", response="…"` has quotes of its own, each after an equals sign.
-fn line_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {
+fn line_end(segment: &ScanSegment<'_>, start: usize, most: usize) -> usize {
     let mut at = start;
     let (mut before, mut inside) = (b' ', false);
     while at - start < most {
-        match stretch.at(at) {
+        match segment.at(at) {
             Some(b'"' | b'\'' | b'`') if inside => inside = false,
             Some(b'"' | b'\'' | b'`') if before == b'=' => inside = true,
             None | Some(b'\n' | b'\r' | 0x1b | b'"' | b'\'' | b'`') => return at,
-            Some(b'\\') => match stretch.at(at + 1) {
+            Some(b'\\') => match segment.at(at + 1) {
                 Some(b'n' | b'r' | b'u') => return at,
                 Some(b'"' | b'\'' | b'\\') if !inside && before != b'=' => return at,
                 // The backslash belongs to the next character, so the previous one still counts.
@@ -118,7 +118,7 @@ fn line_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {
             },
             Some(_) => {}
         }
-        before = stretch.at(at).unwrap_or(before);
+        before = segment.at(at).unwrap_or(before);
         at += 1;
     }
     at

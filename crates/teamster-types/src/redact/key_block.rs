@@ -1,41 +1,41 @@
 //! Private keys between `-----BEGIN … PRIVATE KEY-----` and `-----END …-----`.
 
-use super::scan::Stretch;
+use super::scan::ScanSegment;
 
 /// The maximum length of a private key, in bytes: an end marker further away belongs to something else.
 const LONGEST: usize = 32 * 1024;
 const RULE: &str = "-----";
 
 /// Returns the end of the private key whose block begins at `at`, if one does.
-pub(super) fn find(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
-    if !stretch.has(at, "-----BEGIN ") {
+pub(super) fn find(segment: &ScanSegment<'_>, at: usize) -> Option<usize> {
+    if !segment.has(at, "-----BEGIN ") {
         return None;
     }
     let label = at + RULE.len();
-    let body = marker_end(stretch, label)?;
-    if !stretch.text(label..body).contains("PRIVATE KEY") {
+    let body = marker_end(segment, label)?;
+    if !segment.text(label..body).contains("PRIVATE KEY") {
         return None;
     }
-    Some(closed_end(stretch, body).unwrap_or_else(|| torn_end(stretch, body)))
+    Some(closed_end(segment, body).unwrap_or_else(|| torn_end(segment, body)))
 }
 
 /// Returns the end of the dashes that close a marker, whose label begins at `label`.
-fn marker_end(stretch: &Stretch<'_>, label: usize) -> Option<usize> {
-    let rule = stretch.while_at(label, 64, |byte| {
+fn marker_end(segment: &ScanSegment<'_>, label: usize) -> Option<usize> {
+    let rule = segment.while_at(label, 64, |byte| {
         byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' '
     });
-    stretch.has(rule, RULE).then_some(rule + RULE.len())
+    segment.has(rule, RULE).then_some(rule + RULE.len())
 }
 
 /// Returns the end of a complete block. The search stops at the next begin marker, where it would start again.
-fn closed_end(stretch: &Stretch<'_>, body: usize) -> Option<usize> {
+fn closed_end(segment: &ScanSegment<'_>, body: usize) -> Option<usize> {
     let mut at = body;
     while at - body < LONGEST {
-        if stretch.at(at)? == b'-' {
-            if stretch.has(at, "-----END ") {
-                return marker_end(stretch, at + RULE.len());
+        if segment.at(at)? == b'-' {
+            if segment.has(at, "-----END ") {
+                return marker_end(segment, at + RULE.len());
             }
-            if stretch.has(at, "-----BEGIN ") {
+            if segment.has(at, "-----BEGIN ") {
                 return None;
             }
         }
@@ -47,19 +47,19 @@ fn closed_end(stretch: &Stretch<'_>, body: usize) -> Option<usize> {
 /// Returns the end of a truncated block: after the last line that can be part of a key.
 ///
 /// Lines may end with a line feed or with the two characters `\n`, and may be numbered, quoted or marked as in a diff.
-fn torn_end(stretch: &Stretch<'_>, body: usize) -> usize {
+fn torn_end(segment: &ScanSegment<'_>, body: usize) -> usize {
     let mut end = body;
     let mut at = body;
-    while let Some(line) = next_line(stretch, at) {
-        let start = skip_listing(stretch, line);
-        at = base64_end(stretch, start);
+    while let Some(line) = next_line(segment, at) {
+        let start = skip_listing(segment, line);
+        at = base64_end(segment, start);
         let length = at - start;
-        if let Some(attribute) = attribute_end(stretch, start) {
+        if let Some(attribute) = attribute_end(segment, start) {
             at = attribute;
         } else if length > 0 {
             // A short line is the last one, unless it is a made-up key in a test.
-            let is_likely = length >= 16 || end == body || stretch.at(at).is_none();
-            if !is_likely || !is_line_end(stretch, at) {
+            let is_likely = length >= 16 || end == body || segment.at(at).is_none();
+            if !is_likely || !is_line_end(segment, at) {
                 break;
             }
             end = at;
@@ -69,15 +69,15 @@ fn torn_end(stretch: &Stretch<'_>, body: usize) -> usize {
 }
 
 /// Returns whether the text at `at` can follow a line of a key, complete or truncated.
-fn is_line_end(stretch: &Stretch<'_>, at: usize) -> bool {
-    if next_line(stretch, at).is_some() || stretch.has(at, "...") || stretch.has(at, "…") {
+fn is_line_end(segment: &ScanSegment<'_>, at: usize) -> bool {
+    if next_line(segment, at).is_some() || segment.has(at, "...") || segment.has(at, "…") {
         return true;
     }
-    match stretch.at(at) {
+    match segment.at(at) {
         None | Some(b'\\') => true,
         // Only a closing quote counts: `NAME=` looks like a line of a key, too.
         Some(b'"' | b'\'' | b'`') => matches!(
-            stretch.at(at + 1),
+            segment.at(at + 1),
             None | Some(..=b' ' | b',' | b';' | b':' | b')' | b']' | b'}' | b'\\')
         ),
         Some(_) => false,
@@ -85,51 +85,51 @@ fn is_line_end(stretch: &Stretch<'_>, at: usize) -> bool {
 }
 
 /// Returns the beginning of the next line, if nothing but closing characters is left on this one.
-fn next_line(stretch: &Stretch<'_>, from: usize) -> Option<usize> {
-    let at = stretch.while_at(from, 8, |byte| {
+fn next_line(segment: &ScanSegment<'_>, from: usize) -> Option<usize> {
+    let at = segment.while_at(from, 8, |byte| {
         matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b',' | b'+')
     });
     ["\n", "\r\n", "\\n", "\\r\\n"]
         .iter()
-        .find(|ending| stretch.has(at, ending))
+        .find(|ending| segment.has(at, ending))
         .map(|ending| at + ending.len())
 }
 
 /// Returns the end of a line such as `Proc-Type: 4,ENCRYPTED`.
-fn attribute_end(stretch: &Stretch<'_>, start: usize) -> Option<usize> {
+fn attribute_end(segment: &ScanSegment<'_>, start: usize) -> Option<usize> {
     let known = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"];
-    let is_known = known.iter().any(|name| stretch.has(start, name));
+    let is_known = known.iter().any(|name| segment.has(start, name));
     is_known.then(|| {
-        stretch.while_at(start, 128, |byte| {
+        segment.while_at(start, 128, |byte| {
             !matches!(byte, b'\n' | b'\r' | b'\\' | b'"')
         })
     })
 }
 
 /// Skips the prefix of a line in a listing, a diff or source code: `  12→`, `+`, `> `, `"`.
-fn skip_listing(stretch: &Stretch<'_>, line: usize) -> usize {
+fn skip_listing(segment: &ScanSegment<'_>, line: usize) -> usize {
     let is_mark = |byte| {
         matches!(
             byte,
             b' ' | b'\t' | b'+' | b'-' | b'>' | b'|' | b'"' | b'\'' | b'#' | b'*'
         )
     };
-    let number = stretch.while_at(line, 32, is_mark);
-    let behind = stretch.while_at(number, 6, |byte| byte.is_ascii_digit());
+    let number = segment.while_at(line, 32, is_mark);
+    let behind = segment.while_at(number, 6, |byte| byte.is_ascii_digit());
     let divider = ["→", "\t", "|", ":", " "]
         .iter()
-        .find(|divider| behind > number && stretch.has(behind, divider));
+        .find(|divider| behind > number && segment.has(behind, divider));
     match divider {
-        Some(divider) => stretch.while_at(behind + divider.len(), 32, is_mark),
+        Some(divider) => segment.while_at(behind + divider.len(), 32, is_mark),
         None => number,
     }
 }
 
-fn base64_end(stretch: &Stretch<'_>, start: usize) -> usize {
-    let padding = stretch.while_at(start, usize::MAX, |byte| {
+fn base64_end(segment: &ScanSegment<'_>, start: usize) -> usize {
+    let padding = segment.while_at(start, usize::MAX, |byte| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
     });
-    stretch.while_at(padding, 2, |byte| byte == b'=')
+    segment.while_at(padding, 2, |byte| byte == b'=')
 }
 
 #[cfg(test)]

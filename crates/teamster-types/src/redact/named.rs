@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::scan::{Quote, Stretch};
+use super::scan::{Quote, ScanSegment};
 use super::values::{Hint, Placement, looks_secret};
 use super::{MASK, header};
 
@@ -50,20 +50,20 @@ const ABOUT: [&str; 48] = [
 ];
 
 /// Returns the value of a name, if the name suggests a secret and the value looks like one.
-pub(super) fn find(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Range<usize>> {
-    let value = FoundValue::behind(stretch, name.clone())?;
-    let hint = hint(stretch.text(name.start.max(name.end.saturating_sub(LOOK))..name.end))?;
-    let look = value.end(stretch, LOOK);
-    let shown = stretch.beginning(value.start..look, LOOK);
+pub(super) fn find(segment: &ScanSegment<'_>, name: Range<usize>) -> Option<Range<usize>> {
+    let value = FoundValue::behind(segment, name.clone())?;
+    let hint = hint(segment.text(name.start.max(name.end.saturating_sub(LOOK))..name.end))?;
+    let look = value.end(segment, LOOK);
+    let shown = segment.beginning(value.start..look, LOOK);
     // An expression before a bracket is called or indexed, and is not a secret.
-    let is_code = value.quote.is_none() && matches!(stretch.at(look), Some(b'(' | b'['));
-    if stretch.is_walled(look) || is_code || !looks_secret(shown, hint, value.how) {
+    let is_code = value.quote.is_none() && matches!(segment.at(look), Some(b'(' | b'['));
+    if segment.is_walled(look) || is_code || !looks_secret(shown, hint, value.how) {
         return None;
     }
-    let end = value.end(stretch, usize::MAX);
+    let end = value.end(segment, usize::MAX);
     let trimmed = match value.quote {
-        Some(_) => stretch.text(value.start..end),
-        None => stretch
+        Some(_) => segment.text(value.start..end),
+        None => segment
             .text(value.start..end)
             .trim_end_matches(['.', ',', ':', ';']),
     };
@@ -91,30 +91,30 @@ struct FoundValue {
 
 impl FoundValue {
     /// Returns the value of a name in `NAME=value`, `name: value`, `"name": "value"`, `--name value` or `Bearer value`.
-    fn behind(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Self> {
-        let closing = stretch.quote(name.end);
+    fn behind(segment: &ScanSegment<'_>, name: Range<usize>) -> Option<Self> {
+        let closing = segment.quote(name.end);
         let mut sign = closing.map_or(name.end, |quote| quote.end);
-        if closing.is_some() && stretch.at(sign) == Some(b']') {
+        if closing.is_some() && segment.at(sign) == Some(b']') {
             sign += 1;
         }
         let blank = sign;
-        sign = stretch.skip_blank(blank);
-        let behind = match stretch.at(sign)? {
-            b'=' if matches!(stretch.at(sign + 1), Some(b'=' | b'>')) => sign + 2,
-            b':' | b'?' if stretch.at(sign + 1) == Some(b'=') => sign + 2,
+        sign = segment.skip_blank(blank);
+        let behind = match segment.at(sign)? {
+            b'=' if matches!(segment.at(sign + 1), Some(b'=' | b'>')) => sign + 2,
+            b':' | b'?' if segment.at(sign + 1) == Some(b'=') => sign + 2,
             b':' if ["::", ":/", r":\/"]
                 .iter()
-                .any(|other| stretch.has(sign, other)) =>
+                .any(|other| segment.has(sign, other)) =>
             {
                 return None;
             }
             b'=' | b':' => sign + 1,
-            _ if sign > blank && closing.is_none() && stands_before_blank(stretch, name) => sign,
+            _ if sign > blank && closing.is_none() && stands_before_blank(segment, name) => sign,
             _ => return None,
         };
-        let start = stretch.skip_blank(behind);
-        let quote = stretch.quote(start);
-        let is_tight = sign == blank && start == behind && stretch.at(sign) == Some(b'=');
+        let start = segment.skip_blank(behind);
+        let quote = segment.quote(start);
+        let is_tight = sign == blank && start == behind && segment.at(sign) == Some(b'=');
         Some(Self {
             start: quote.map_or(start, |quote| quote.end),
             quote,
@@ -126,28 +126,28 @@ impl FoundValue {
         })
     }
 
-    fn end(&self, stretch: &Stretch<'_>, most: usize) -> usize {
+    fn end(&self, segment: &ScanSegment<'_>, most: usize) -> usize {
         match self.quote {
-            Some(quote) => quote.close(stretch, most),
-            None => bare_end(stretch, self.start, most),
+            Some(quote) => quote.close(segment, most),
+            None => bare_end(segment, self.start, most),
         }
     }
 }
 
 /// Returns whether a name is followed by a blank and its value, as a flag and `Bearer` are.
-fn stands_before_blank(stretch: &Stretch<'_>, name: Range<usize>) -> bool {
-    stretch.has(name.start, "--") || stretch.text(name).eq_ignore_ascii_case("bearer")
+fn stands_before_blank(segment: &ScanSegment<'_>, name: Range<usize>) -> bool {
+    segment.has(name.start, "--") || segment.text(name).eq_ignore_ascii_case("bearer")
 }
 
 /// Returns the end of a value that is not in quotes.
-fn bare_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {
+fn bare_end(segment: &ScanSegment<'_>, start: usize, most: usize) -> usize {
     let mut at = start;
     while at - start < most {
-        let Some(byte) = stretch.at(at) else { break };
+        let Some(byte) = segment.at(at) else { break };
         // Punctuation inside a value belongs to it, punctuation after it does not.
-        let is_last = || match stretch.at(at + 1) {
+        let is_last = || match segment.at(at + 1) {
             Some(next) => next <= b' ' || STOPS.contains(&next) || MARKS.contains(&next),
-            None => !stretch.is_walled(at + 1),
+            None => !segment.is_walled(at + 1),
         };
         if byte <= b' ' || STOPS.contains(&byte) || MARKS.contains(&byte) && is_last() {
             break;

@@ -6,25 +6,25 @@ use super::{MASK, header, key_block, named, shapes};
 
 /// Returns the ranges of the secrets in a text, in order and without overlap.
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
-    between_walls(text, Stretch::secrets)
+    between_walls(text, ScanSegment::secrets)
 }
 
 /// Returns the ranges of the secrets that are recognized by their own shape: tokens and private keys.
 pub(super) fn keys(text: &str) -> Vec<Range<usize>> {
-    between_walls(text, Stretch::keys)
+    between_walls(text, ScanSegment::keys)
 }
 
 fn between_walls<'a>(
     text: &'a str,
-    find: fn(&Stretch<'a>) -> Vec<Range<usize>>,
+    find: fn(&ScanSegment<'a>) -> Vec<Range<usize>>,
 ) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
     for piece in text.split(MASK) {
         let end = start + piece.len();
-        let stretch = Stretch::new(piece, end < text.len());
+        let segment = ScanSegment::new(piece, end < text.len());
         found.extend(
-            find(&stretch)
+            find(&segment)
                 .into_iter()
                 .map(|secret| start + secret.start..start + secret.end),
         );
@@ -35,8 +35,8 @@ fn between_walls<'a>(
 
 /// The text between two walls (masks or the ends of the text): rules never look beyond it.
 ///
-/// Rules read single bytes with [`Stretch::at`], so that a test can count how often they do.
-pub(super) struct Stretch<'a> {
+/// Rules read single bytes with [`ScanSegment::at`], so that a test can count how often they do.
+pub(super) struct ScanSegment<'a> {
     text: &'a str,
     walled: bool,
     #[cfg(test)]
@@ -48,7 +48,7 @@ pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> ScanSegment<'a> {
     pub(super) fn new(text: &'a str, walled: bool) -> Self {
         Self {
             text,
@@ -64,7 +64,7 @@ impl<'a> Stretch<'a> {
         self.reads.get()
     }
 
-    /// Returns the byte at `at`, or `None` after the end of the stretch.
+    /// Returns the byte at `at`, or `None` after the end of the segment.
     pub(super) fn at(&self, at: usize) -> Option<u8> {
         #[cfg(test)]
         self.reads.set(self.reads.get() + 1);
@@ -276,12 +276,12 @@ pub(super) struct Quote {
 
 impl Quote {
     /// Returns the end of the text that this mark opens: at its counterpart, or else where the enclosing text ends.
-    pub(super) fn close(self, stretch: &Stretch<'_>, most: usize) -> usize {
+    pub(super) fn close(self, segment: &ScanSegment<'_>, most: usize) -> usize {
         let mut backslashes = 0;
         let mut other = None;
         let mut at = self.end;
         while at - self.end < most {
-            match stretch.at(at) {
+            match segment.at(at) {
                 Some(b'\\') => {
                     backslashes += 1;
                     at += 1;
@@ -295,9 +295,9 @@ impl Quote {
                         at - backslashes
                     };
                 }
-                Some(b'"') if ends_json(stretch, at) => return at - backslashes,
+                Some(b'"') if ends_json(segment, at) => return at - backslashes,
                 Some(b'"' | b'\'' | b'`') => other = other.or(Some(at - backslashes)),
-                None if stretch.is_walled(at) => return at,
+                None if segment.is_walled(at) => return at,
                 Some(b'\n' | b'\r') | None => return other.unwrap_or(at),
                 Some(_) => {}
             }
@@ -318,10 +318,10 @@ impl Quote {
 }
 
 /// Returns whether the mark at `mark` ends a JSON string, and so everything that was opened inside it.
-fn ends_json(stretch: &Stretch<'_>, mark: usize) -> bool {
-    match stretch.at(mark + 1) {
+fn ends_json(segment: &ScanSegment<'_>, mark: usize) -> bool {
+    match segment.at(mark + 1) {
         Some(next) => matches!(next, b',' | b'}' | b']' | b':'),
-        None => !stretch.is_walled(mark + 1),
+        None => !segment.is_walled(mark + 1),
     }
 }
 

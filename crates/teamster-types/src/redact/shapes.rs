@@ -1,16 +1,16 @@
 //! Tokens that are recognized by their shape alone.
 
-use super::scan::{Stretch, is_word};
+use super::scan::{ScanSegment, is_word};
 use super::values::is_mixed;
-use Body::{Capitals, Dotted, Letters, Path, Word};
-use Proof::{Length, Mark, Stretched};
+use TokenBody::{Capitals, Dotted, Letters, Path, Word};
+use TokenCheck::{Length, Mark, Stretched};
 
 /// The maximum length of a token that is examined before it is accepted, in bytes.
 const LOOK: usize = 64;
 
 /// The characters of a token after its prefix.
 #[derive(Clone, Copy)]
-enum Body {
+enum TokenBody {
     /// Letters and digits.
     Letters,
     /// Capitals and digits.
@@ -25,7 +25,7 @@ enum Body {
 
 /// What distinguishes a token from a word that begins like it.
 #[derive(Clone, Copy)]
-enum Proof {
+enum TokenCheck {
     /// Its length alone.
     Length,
     /// A digit or a capital.
@@ -36,12 +36,17 @@ enum Proof {
 
 struct TokenShape {
     prefix: &'static str,
-    body: Body,
+    body: TokenBody,
     least: usize,
-    proof: Proof,
+    proof: TokenCheck,
 }
 
-const fn shape(prefix: &'static str, body: Body, least: usize, proof: Proof) -> TokenShape {
+const fn shape(
+    prefix: &'static str,
+    body: TokenBody,
+    least: usize,
+    proof: TokenCheck,
+) -> TokenShape {
     TokenShape {
         prefix,
         body,
@@ -164,27 +169,27 @@ const BEGINNINGS: [u32; 256] = {
 };
 
 /// Returns the end of the token that begins at `at`, if there is one; `whole_word` when it begins its word.
-pub(super) fn find(stretch: &Stretch<'_>, at: usize, whole_word: bool) -> Option<usize> {
-    let (first, second) = (stretch.at(at)?, stretch.at(at + 1)?);
+pub(super) fn find(segment: &ScanSegment<'_>, at: usize, whole_word: bool) -> Option<usize> {
+    let (first, second) = (segment.at(at)?, segment.at(at + 1)?);
     let is_likely = BEGINNINGS[usize::from(first)] & 1 << (second & 31) != 0;
     let known = is_likely.then(|| {
         SHAPES
             .iter()
             .filter(|shape| shape.prefix.as_bytes()[0] == first)
-            .filter(|shape| stretch.has(at, shape.prefix))
-            .find_map(|shape| shape.find(stretch, at + shape.prefix.len()))
+            .filter(|shape| segment.has(at, shape.prefix))
+            .find_map(|shape| shape.find(segment, at + shape.prefix.len()))
     });
     known.flatten().or_else(|| {
         // These searches scan the whole word, so they run once per word.
-        (whole_word.then(|| find_web_token(stretch, at)).flatten())
-            .or_else(|| whole_word.then(|| find_crate_token(stretch, at)).flatten())
+        (whole_word.then(|| find_web_token(segment, at)).flatten())
+            .or_else(|| whole_word.then(|| find_crate_token(segment, at)).flatten())
     })
 }
 
 impl TokenShape {
-    fn find(&self, stretch: &Stretch<'_>, body: usize) -> Option<usize> {
-        let look = stretch.while_at(body, LOOK, |byte| self.body.takes(byte));
-        let begun = stretch.text(body..look);
+    fn find(&self, segment: &ScanSegment<'_>, body: usize) -> Option<usize> {
+        let look = segment.while_at(body, LOOK, |byte| self.body.matches(byte));
+        let begun = segment.text(body..look);
         let proven = match self.proof {
             Length => true,
             Mark => begun
@@ -197,15 +202,15 @@ impl TokenShape {
         if begun.len() < self.least || !proven {
             return None;
         }
-        let end = stretch.while_at(look, usize::MAX, |byte| self.body.takes(byte));
+        let end = segment.while_at(look, usize::MAX, |byte| self.body.matches(byte));
         // A full stop or slash after the token belongs to the sentence.
-        let token = stretch.text(body..end).trim_end_matches(['.', '/']);
+        let token = segment.text(body..end).trim_end_matches(['.', '/']);
         Some(body + token.len())
     }
 }
 
-impl Body {
-    fn takes(self, byte: u8) -> bool {
+impl TokenBody {
+    fn matches(self, byte: u8) -> bool {
         match self {
             Letters => byte.is_ascii_alphanumeric(),
             Capitals => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
@@ -217,26 +222,26 @@ impl Body {
 }
 
 /// Returns the end of a JSON Web Token, `eyJ….eyJ….…`, complete or truncated after its first dot.
-fn find_web_token(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
-    if !stretch.has(at, "eyJ") {
+fn find_web_token(segment: &ScanSegment<'_>, at: usize) -> Option<usize> {
+    if !segment.has(at, "eyJ") {
         return None;
     }
-    let mut end = stretch.while_at(at, usize::MAX, is_word);
+    let mut end = segment.while_at(at, usize::MAX, is_word);
     // An encrypted token may have an empty part after the first dot.
-    let payload = if stretch.has(end, "..") {
+    let payload = if segment.has(end, "..") {
         end + 2
     } else {
         end + 1
     };
     if end - at < 12
-        || stretch.at(end)? != b'.'
-        || stretch.while_at(payload, 10, is_word) < payload + 10
+        || segment.at(end)? != b'.'
+        || segment.while_at(payload, 10, is_word) < payload + 10
     {
         return None;
     }
-    while stretch.at(end) == Some(b'.') {
-        let part = stretch.while_at(end + 1, usize::MAX, is_word);
-        if part == end + 1 && stretch.at(part) != Some(b'.') {
+    while segment.at(end) == Some(b'.') {
+        let part = segment.while_at(end + 1, usize::MAX, is_word);
+        if part == end + 1 && segment.at(part) != Some(b'.') {
             break;
         }
         end = part;
@@ -245,13 +250,13 @@ fn find_web_token(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
 }
 
 /// Returns the end of a crates.io token: `cio` and 32 letters and digits.
-fn find_crate_token(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
-    if !stretch.has(at, "cio") {
+fn find_crate_token(segment: &ScanSegment<'_>, at: usize) -> Option<usize> {
+    if !segment.has(at, "cio") {
         return None;
     }
-    let end = stretch.while_at(at, usize::MAX, |byte| byte.is_ascii_alphanumeric());
-    let fits = end - at == 35 && is_mixed(stretch.text(at + 3..end));
-    (fits && !stretch.is_walled(end)).then_some(end)
+    let end = segment.while_at(at, usize::MAX, |byte| byte.is_ascii_alphanumeric());
+    let fits = end - at == 35 && is_mixed(segment.text(at + 3..end));
+    (fits && !segment.is_walled(end)).then_some(end)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::scan::Stretch;
+use super::scan::ScanSegment;
 use super::*;
 
 /// Returns a token assembled from two parts, so that no secret scanner mistakes this file for a leak.
@@ -119,9 +119,9 @@ const UNITS: [&str; 40] = [
 ];
 
 fn reads(text: &str) -> usize {
-    let stretch = Stretch::new(text, false);
-    stretch.secrets();
-    stretch.reads()
+    let segment = ScanSegment::new(text, false);
+    segment.secrets();
+    segment.reads()
 }
 
 #[test]

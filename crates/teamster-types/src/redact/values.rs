@@ -47,7 +47,7 @@ pub(super) fn looks_secret(value: &str, hint: Hint, how: Placement) -> bool {
         || is_ordinary(value)
         || is_reference(value)
         || is_place(value)
-        || is_blotted(value)
+        || is_masked(value)
         || how != Placement::Quoted && is_path_in_code(value)
         || how == Placement::Loose && hint < Hint::Strong && value.contains('_') && is_name(value)
     {
@@ -142,7 +142,7 @@ fn is_place(value: &str) -> bool {
 }
 
 /// Returns whether the value is already masked.
-fn is_blotted(value: &str) -> bool {
+fn is_masked(value: &str) -> bool {
     value
         .chars()
         .all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '…' | '-' | '_' | '#' | '?'))

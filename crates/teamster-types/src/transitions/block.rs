@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Refusal, give_back, held, written};
+use super::{Refusal, clear_owner, count_write, held_claim};
 use crate::task::{Status, Task, Token};
 use crate::text::clip;
 use crate::{Time, WorkerName};
@@ -42,17 +42,17 @@ pub fn block(task: &mut Task, token: &Token, reason: &str, now: Time) -> Result<
     if reason.is_empty() {
         return Err(Refusal::Empty("reason"));
     }
-    let claim = held(task, token, "blocked")?;
+    let claim = held_claim(task, token, "blocked")?;
     let block = Block {
         reason: clip(reason, WORDS_LIMIT),
         by: claim.worker,
         at: now,
     };
     task.set_status(Status::Pending);
-    give_back(task);
+    clear_owner(task);
     task.remove_claim();
     task.set_block(Some(&block));
-    written(task);
+    count_write(task);
     Ok(block)
 }
 
@@ -84,7 +84,7 @@ pub fn answer_block(task: &mut Task, by: &str, answer: &str, now: Time) -> Resul
     }
     task.set_block(None);
     task.set_block_answers(&answers);
-    written(task);
+    count_write(task);
     Ok(())
 }
 
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
     use crate::TaskId;
-    use crate::graph::{Blocker, State, standing};
+    use crate::graph::{Blocker, State, explain_state};
     use crate::process::ProcessId;
     use crate::task::NewTask;
     use crate::transitions::{check_claimable, claim, give_up};
@@ -143,7 +143,7 @@ mod tests {
         block(&mut task, &token, " Which database? ", now()).unwrap();
         assert_eq!(task.status(), Status::Pending);
         assert_eq!(task.failed_attempts(), 0);
-        let standing = standing(&task, now(), |_| Blocker::Done);
+        let standing = explain_state(&task, now(), |_| Blocker::Done);
         assert_eq!(standing.state, State::Blocked);
         assert_eq!(
             standing.reason,

@@ -1,6 +1,6 @@
 //! Transitions of a task that is not in progress: its work is merged, or it is given up.
 
-use super::{Refusal, ended_attempt, written};
+use super::{Refusal, count_write, end_attempt};
 use crate::Time;
 use crate::failure::{ATTEMPTS, Failure};
 use crate::task::{MergeMark, Status, Task};
@@ -19,7 +19,7 @@ pub fn merged(task: &mut Task, commit: Option<&str>) -> Result<bool, Refusal> {
         return Ok(false);
     }
     task.set_merge_mark(MergeMark::Merged, commit);
-    written(task);
+    count_write(task);
     Ok(true)
 }
 
@@ -37,7 +37,7 @@ pub fn unchanged(task: &mut Task) -> Result<bool, Refusal> {
         return Ok(false);
     }
     task.set_merge_mark(MergeMark::NoChange, None);
-    written(task);
+    count_write(task);
     Ok(true)
 }
 
@@ -60,7 +60,7 @@ pub fn choose(task: &mut Task, is_chosen: bool) -> Result<(), Refusal> {
         MergeMark::NotChosen
     };
     task.set_merge_mark(mark, None);
-    written(task);
+    count_write(task);
     Ok(())
 }
 
@@ -74,7 +74,7 @@ pub fn merge_lost(task: &mut Task) -> bool {
         return false;
     }
     task.set_merge_mark(MergeMark::Pending, None);
-    written(task);
+    count_write(task);
     true
 }
 
@@ -97,7 +97,7 @@ pub fn give_up(
         retry_count: ATTEMPTS.max(before.map_or(0, |failure| failure.retry_count)),
         ..Failure::again(before, task.id(), error, now)
     };
-    ended_attempt(task, &failure, None, now);
+    end_attempt(task, &failure, None, now);
     Ok(failure)
 }
 
@@ -105,7 +105,7 @@ pub fn give_up(
 mod tests {
     use super::*;
     use crate::TaskId;
-    use crate::graph::{Blocker, State, standing};
+    use crate::graph::{Blocker, State, explain_state};
     use crate::task::{NewTask, TaskNotes};
 
     fn task(number: u64, blocked_by: &[u64]) -> Task {
@@ -132,7 +132,7 @@ mod tests {
         assert!(merged(&mut blocker, None).is_err(), "it is not even done");
         blocker.set_status(Status::Completed);
         let waiting = task(2, &[1]);
-        let judge = |blocker: &Task| standing(&waiting, now, |_| Blocker::of(Some(blocker)));
+        let judge = |blocker: &Task| explain_state(&waiting, now, |_| Blocker::of(Some(blocker)));
         assert_eq!(judge(&blocker).state, State::Waiting);
         assert_eq!(judge(&blocker).reason, "waits for the merge of 1");
         assert!(merged(&mut blocker, Some("abc")).unwrap());
@@ -152,7 +152,7 @@ mod tests {
         assert!(!unchanged(&mut blocker).unwrap(), "once");
         assert!(blocker.is_unchanged() && !blocker.is_merged() && !blocker.is_unmerged());
         let waiting = task(2, &[1]);
-        let standing = standing(&waiting, now, |_| Blocker::of(Some(&blocker)));
+        let standing = explain_state(&waiting, now, |_| Blocker::of(Some(&blocker)));
         assert_eq!(standing.state, State::Claimable);
     }
 
@@ -178,7 +178,7 @@ mod tests {
         assert!(failure.is_final() && blocker.is_failed());
         assert_eq!(blocker.error(), Some("a third conflict"));
         let waiting = task(2, &[1]);
-        let standing = standing(&waiting, now, |_| Blocker::of(Some(&blocker)));
+        let standing = explain_state(&waiting, now, |_| Blocker::of(Some(&blocker)));
         assert_eq!(standing.state, State::Blocked);
         super::super::retry(&mut blocker, Some(&failure)).unwrap();
         assert_eq!(blocker.status(), Status::Pending);

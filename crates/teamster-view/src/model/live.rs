@@ -6,7 +6,8 @@ use std::path::Path;
 use teamster_fs::layout::Layout;
 use teamster_journal::{Event, EventType, family};
 use teamster_store::{
-    Change, Damaged, JournalPage, Kind as ErrorKind, Read, Result, StoreError, TeamEntry,
+    Change, Damaged, JournalPage, ReadStore, Result, StoreError, StoreErrorKind as ErrorKind,
+    TeamEntry,
 };
 use teamster_types::graph::critical_path;
 use teamster_types::health::Limits;
@@ -54,7 +55,7 @@ pub struct LiveTeam {
 
 impl LiveTeam {
     /// Opens a team. Its journal is not read yet; see [`LiveTeam::read_on`].
-    pub fn open(read: &dyn Read, team: &TeamName, limits: &Limits) -> Result<Self> {
+    pub fn open(read: &dyn ReadStore, team: &TeamName, limits: &Limits) -> Result<Self> {
         let config = read.team(team)?;
         // The position is read before the tasks, so that a change in between is reported again by its event.
         let last = read.position(team)?;
@@ -84,7 +85,7 @@ impl LiveTeam {
     /// Adds the state files of the project, which know more about a team of Claude Code than its registry: what
     /// teammates do, and their messages.
     #[must_use]
-    pub fn beside_sessions(mut self, layout: &Layout, read: &dyn Read) -> Self {
+    pub fn beside_sessions(mut self, layout: &Layout, read: &dyn ReadStore) -> Self {
         if self.config.kind() == TeamOrigin::Claude
             && let Some(project) = self.config.project()
         {
@@ -95,7 +96,7 @@ impl LiveTeam {
         self
     }
 
-    fn look_at_session(&mut self, read: &dyn Read) {
+    fn look_at_session(&mut self, read: &dyn ReadStore) {
         let sessions = self.sessions.as_ref();
         self.session =
             sessions.and_then(|sessions| sessions.of_team(self.team.as_str(), read.now()));
@@ -139,7 +140,7 @@ impl LiveTeam {
     }
 
     /// Reads the next part of the journal and returns what it changed.
-    pub fn read_on(&mut self, read: &dyn Read) -> Result<Option<Patch>> {
+    pub fn read_on(&mut self, read: &dyn ReadStore) -> Result<Option<Patch>> {
         let Some((from, count)) = self.wanted() else {
             return Ok(None);
         };
@@ -149,7 +150,7 @@ impl LiveTeam {
 
     /// Applies the part of the journal that was [wanted](Self::wanted), for callers that read it themselves, and
     /// returns what it changed.
-    pub fn count_in(&mut self, read: &dyn Read, page: &JournalPage) -> Option<Patch> {
+    pub fn count_in(&mut self, read: &dyn ReadStore, page: &JournalPage) -> Option<Patch> {
         let before = self.projection.seq();
         for event in &page.events {
             self.projection.apply(event);
@@ -169,7 +170,7 @@ impl LiveTeam {
     }
 
     /// Applies changes and returns what they changed in the view.
-    pub fn apply(&mut self, read: &dyn Read, changes: &[Change]) -> Result<Option<Patch>> {
+    pub fn apply(&mut self, read: &dyn ReadStore, changes: &[Change]) -> Result<Option<Patch>> {
         let mut again = false;
         // Without a change, time has passed, so everything that depends on age is updated.
         let aged = changes.is_empty();
@@ -232,7 +233,7 @@ impl LiveTeam {
 
     /// Reads these tasks again. Returns `false` if one cannot be parsed; the problem is reported when all tasks are
     /// read again.
-    fn read_tasks(&mut self, read: &dyn Read, touched: BTreeSet<TaskId>) -> bool {
+    fn read_tasks(&mut self, read: &dyn ReadStore, touched: BTreeSet<TaskId>) -> bool {
         for id in touched {
             match read.task(&self.team, &id) {
                 Ok(task) => {
@@ -249,8 +250,8 @@ impl LiveTeam {
 
     /// Rebuilds the view and returns what changed. Evaluating every task is the most expensive part, so it is done only
     /// when a task may have changed.
-    fn update(&mut self, read: &dyn Read, tasks: bool) -> Option<Patch> {
-        let mut after = self.look();
+    fn update(&mut self, read: &dyn ReadStore, tasks: bool) -> Option<Patch> {
+        let mut after = self.build_view();
         if tasks {
             self.judge_tasks(read, &mut after);
             let patch = Patch::between(&self.view, &after);
@@ -269,7 +270,7 @@ impl LiveTeam {
         patch
     }
 
-    fn state_now(&self, read: &dyn Read) -> Viewed {
+    fn state_now(&self, read: &dyn ReadStore) -> Viewed {
         let entry = TeamEntry {
             name: self.team.as_str().to_owned(),
             config: Ok(self.config.clone()),
@@ -279,7 +280,7 @@ impl LiveTeam {
 
     /// Returns the state of the run, as far as it is known. A journal that is not fully read is not searched: the end
     /// of a run is among the last events, or becomes known when all of them have been applied.
-    fn run_of(&self, read: &dyn Read, team: &TeamName) -> Result<RunNow> {
+    fn run_of(&self, read: &dyn ReadStore, team: &TeamName) -> Result<RunNow> {
         if !self.is_read() {
             return run_lately(read, team);
         }
@@ -290,7 +291,7 @@ impl LiveTeam {
     }
 
     /// Evaluates the tasks of a view, each in relation to the others.
-    fn judge_tasks(&self, read: &dyn Read, view: &mut TeamView) {
+    fn judge_tasks(&self, read: &dyn ReadStore, view: &mut TeamView) {
         let tasks: Vec<Task> = self.tasks.values().cloned().collect();
         let critical = critical_path(&tasks);
         let on_it: HashSet<&TaskId> = critical.iter().collect();
@@ -300,7 +301,7 @@ impl LiveTeam {
             .into_iter()
             .map(|judged| {
                 let task = judged.task();
-                let mut row = TaskRow::of(task, judged.standing().clone());
+                let mut row = TaskRow::of(task, judged.explained_state().clone());
                 row.level = levels.get(task.id()).copied().unwrap_or(0);
                 row.critical = on_it.contains(task.id());
                 self.projection.add_times(&mut row);
@@ -311,7 +312,7 @@ impl LiveTeam {
     }
 
     /// Builds the view without its tasks.
-    fn look(&self) -> TeamView {
+    fn build_view(&self) -> TeamView {
         let mut problems = status::with_workers(&self.broken, &self.workers);
         problems.extend(self.journal.iter().cloned());
         problems.extend(self.gate.iter().cloned());

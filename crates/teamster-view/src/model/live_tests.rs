@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use teamster_journal::payload::{AgentEventRecorded, UsageReported};
 use teamster_journal::{EventActor, EventKind, NewEvent};
-use teamster_store::{Change, ClaimRequest, Outgoing, Read, Recipient, Store};
+use teamster_store::{Change, ClaimRequest, OutgoingMessage, ReadStore, Recipient, Store};
 use teamster_testkit::{ManualClock, MemStore};
 use teamster_types::health::Limits;
 use teamster_types::json::Object;
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::NewTask;
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TeamName, Time};
@@ -17,10 +17,10 @@ use teamster_types::{TeamName, Time};
 use super::{LiveTeam, Patch, RunNow, TeamProjection, Viewed, run_lately, run_now};
 
 fn store() -> (MemStore, TeamName) {
-    store_whose_host(Life::Alive)
+    store_whose_host(ProcessState::Alive)
 }
 
-fn store_whose_host(life: Life) -> (MemStore, TeamName) {
+fn store_whose_host(life: ProcessState) -> (MemStore, TeamName) {
     let clock = Arc::new(ManualClock::new(Time::from_millis(1_000_000)));
     let process = ProcessId {
         pid: 1,
@@ -135,7 +135,7 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
                     .unwrap(),
             ),
             4 => {
-                let outgoing = Outgoing {
+                let outgoing = OutgoingMessage {
                     from: "user".to_owned(),
                     to: Recipient::All,
                     kind: "message".to_owned(),
@@ -191,7 +191,7 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
 
 #[test]
 fn how_a_run_stands_is_known_before_its_journal_is_read_or_with_it() {
-    let (store, team) = store_whose_host(Life::Gone);
+    let (store, team) = store_whose_host(ProcessState::Gone);
     let record = |kind: &'static str| {
         let data = json!({ "stage": "execute" });
         let event = EventKind::parse(kind, data.as_object().unwrap());
@@ -276,7 +276,7 @@ fn what_agents_do_leaves_the_tasks_as_they_are() {
 
 #[test]
 fn gate_of_a_run_that_was_cancelled_there_and_resumed_is_awaited_in_every_view() {
-    let (store, team) = store_whose_host(Life::Gone);
+    let (store, team) = store_whose_host(ProcessState::Gone);
     let member = json!({ "name": "ann", "provider": "claude" });
     let started = json!({ "members": [member] });
     let expected = [

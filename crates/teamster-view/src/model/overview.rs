@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use teamster_store::{Read, Result, TeamEntry};
+use teamster_store::{ReadStore, Result, TeamEntry};
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
 use teamster_types::{TeamName, Time};
@@ -83,13 +83,17 @@ const LONG: u64 = 100_000;
 
 impl TeamRow {
     /// Returns the summary of one team in the store.
-    pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<Self> {
+    pub fn of_entry(read: &dyn ReadStore, entry: &TeamEntry, limits: &Limits) -> Result<Self> {
         Self::by(read, entry, limits, &|team| run_now(read, team))
     }
 
     /// Returns the summary of one team without delay, and whether it is complete: of a long journal only the end is
     /// read, so the stage of a run may be missing.
-    pub fn at_first(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<(Self, bool)> {
+    pub fn at_first(
+        read: &dyn ReadStore,
+        entry: &TeamEntry,
+        limits: &Limits,
+    ) -> Result<(Self, bool)> {
         let team = entry.name.parse::<TeamName>();
         let is_long = team.is_ok_and(|team| read.position(&team).is_ok_and(|last| last > LONG));
         if is_long {
@@ -100,7 +104,7 @@ impl TeamRow {
     }
 
     fn by(
-        read: &dyn Read,
+        read: &dyn ReadStore,
         entry: &TeamEntry,
         limits: &Limits,
         run: &dyn Fn(&TeamName) -> Result<RunNow>,

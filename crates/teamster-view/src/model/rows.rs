@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use teamster_types::graph::{Blocker, Standing, State, standing};
+use teamster_types::graph::{Blocker, ExplainedState, State, explain_state};
 use teamster_types::health::Verdict;
 use teamster_types::phrase::{Phrase, PhraseKey};
 use teamster_types::task::Task;
@@ -185,12 +185,12 @@ impl WorkerView {
 impl TaskRow {
     /// Creates the row of a task without knowledge of its blockers.
     pub fn plain(task: &Task) -> Self {
-        let standing = standing(task, Time::from_millis(0), |_| Blocker::Open);
+        let standing = explain_state(task, Time::from_millis(0), |_| Blocker::Open);
         Self::of(task, standing)
     }
 
     /// Creates the row of an evaluated task, without its level in the graph and its times.
-    pub(crate) fn of(task: &Task, standing: Standing) -> Self {
+    pub(crate) fn of(task: &Task, standing: ExplainedState) -> Self {
         Self {
             id: task.id().clone(),
             subject: task.subject().to_owned(),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use teamster_claude::state::{AgentState, Liveness, ShownSession, StateError, States, Status};
+use teamster_claude::state::{AgentState, Liveness, ShownSession, StateError, StateFiles, Status};
 use teamster_fs::layout::{self, Layout};
 use teamster_types::Time;
 use teamster_types::health::Verdict;
@@ -20,7 +20,7 @@ const PREFIX: &str = "session~";
 #[derive(Clone, Debug)]
 pub struct Sessions {
     project: PathBuf,
-    states: States,
+    states: StateFiles,
 }
 
 impl Sessions {
@@ -28,7 +28,7 @@ impl Sessions {
     pub fn of(layout: &Layout, project: &Path) -> Self {
         Self {
             project: project.to_owned(),
-            states: States::of(&layout.of_project(project)),
+            states: StateFiles::of(&layout.of_project(project)),
         }
     }
 
@@ -125,7 +125,7 @@ impl Sessions {
         TeamRow {
             id: self.id(state),
             name: name_of(state),
-            state: viewed(self.states.viewed(state, now)),
+            state: activity(self.states.liveness(state, now)),
             stage: Some(state.pdca_phase.as_str().to_owned()),
             members: state.teammates.len(),
             progress: state.progress.counts,
@@ -137,7 +137,7 @@ impl Sessions {
     fn whole(&self, shown: &ShownSession, now: Time) -> TeamView {
         let state = &shown.state;
         let id = self.id(state);
-        let view = viewed(self.states.viewed(state, now));
+        let view = activity(self.states.liveness(state, now));
         let gone = self.states.gone_teammates(state);
         TeamView {
             name: name_of(state),
@@ -241,7 +241,7 @@ fn id_of(project: &Path, session: &str) -> String {
     format!("{PREFIX}{hash:016x}")
 }
 
-fn viewed(state: Liveness) -> Viewed {
+fn activity(state: Liveness) -> Viewed {
     match state {
         Liveness::Live => Viewed::Live,
         Liveness::Stale => Viewed::Stale,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use teamster_journal::{Event, EventKind, EventType, RunState, family};
-use teamster_store::{Read, Result};
+use teamster_store::{ReadStore, Result};
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
 
@@ -51,24 +51,26 @@ const ASKED: [&[&str]; 5] = [
 
 /// Returns the state of a team's run, reading the journal from its end. The result equals that of a projection of the
 /// whole journal. A run without recent events is searched for far back, which takes time in a long journal.
-pub fn run_now(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
+pub fn run_now(read: &dyn ReadStore, team: &TeamName) -> Result<RunNow> {
     let found = read.last_of_each(team, &ASKED)?;
-    Ok(standing(found.into_iter().flatten().collect()))
+    Ok(run_now_from(found.into_iter().flatten().collect()))
 }
 
 /// Returns the state of a team's run from the most recent events alone, which is fast. Earlier events are not
 /// considered.
-pub fn run_lately(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
+pub fn run_lately(read: &dyn ReadStore, team: &TeamName) -> Result<RunNow> {
     let events = read.last_events(team, LATELY)?.events;
     let last = |kinds: &[&str]| {
         let fits = |event: &&Event| kinds.iter().any(|kind| event.kind.starts_with(kind));
         events.iter().rfind(fits).cloned()
     };
-    Ok(standing(ASKED.map(last).into_iter().flatten().collect()))
+    Ok(run_now_from(
+        ASKED.map(last).into_iter().flatten().collect(),
+    ))
 }
 
 /// Derives the state from the relevant events.
-fn standing(mut events: Vec<Event>) -> RunNow {
+fn run_now_from(mut events: Vec<Event>) -> RunNow {
     events.sort_by_key(|event| event.seq);
     events.dedup_by_key(|event| event.seq);
     let mut run = RunState::default();

@@ -12,7 +12,7 @@ use teamster_agents::QuestionReply;
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::{Addressee, QuestionExpired, QuestionId};
 use teamster_journal::{EventActor, EventKind, QuestionStatus, Questions};
-use teamster_store::Read;
+use teamster_store::ReadStore;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
@@ -50,7 +50,7 @@ struct FollowedQuestions {
 
 impl FollowedQuestions {
     /// Reads the journal up to its end.
-    fn catch_up(&mut self, read: &dyn Read, team: &TeamName) -> teamster_store::Result<()> {
+    fn catch_up(&mut self, read: &dyn ReadStore, team: &TeamName) -> teamster_store::Result<()> {
         loop {
             let page = match self.seen {
                 Some(seen) => read.events(team, seen + 1, PAGE)?,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use teamster_agents::AgentVerdict;
-use teamster_store::{Claimed, Kind, StoreError};
+use teamster_store::{Claimed, StoreError, StoreErrorKind};
 use teamster_types::json::Object;
 use teamster_types::paths::{Glob, any_matches};
 use teamster_types::task::{Task, TaskResult};
@@ -277,7 +277,7 @@ impl<'a> Completion<'a> {
     /// Returns whether the store already has this result from an earlier attempt to write it whose reply was lost.
     fn is_taken_already(&self, error: &StoreError, reporter: &Reporter) -> bool {
         let (claimed, team) = (self.claimed, reporter.team());
-        error.kind == Kind::Conflict
+        error.kind == StoreErrorKind::Conflict
             && !error.busy
             && reporter
                 .store()
@@ -296,7 +296,7 @@ impl<'a> Completion<'a> {
         reporter: &mut Reporter,
         workplace: &mut dyn Workplace,
     ) {
-        if error.kind == Kind::Conflict && self.resolution.is_completed() {
+        if error.kind == StoreErrorKind::Conflict && self.resolution.is_completed() {
             match workplace.revert_result(&self.claimed.task, self.claimed.fence) {
                 Ok(name) => self.kept.name = name,
                 Err(error) => reporter.say(&error.to_string()),
@@ -307,7 +307,7 @@ impl<'a> Completion<'a> {
         reporter.say(&format!(
             "task {id} could not be ended: {error}; the work is kept in {place}"
         ));
-        if error.kind == Kind::NotFound {
+        if error.kind == StoreErrorKind::NotFound {
             return;
         }
         let mut extra = Object::new();
@@ -323,7 +323,13 @@ impl<'a> Completion<'a> {
 pub(super) fn lost_claim(reporter: &Reporter, claimed: &Claimed) -> Option<String> {
     let (id, token) = (claimed.task.id(), &claimed.token);
     match reporter.store().renew(reporter.team(), id, token, None) {
-        Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {
+        Err(error)
+            if !error.busy
+                && matches!(
+                    error.kind,
+                    StoreErrorKind::Conflict | StoreErrorKind::NotFound
+                ) =>
+        {
             Some(error.message)
         }
         _ => None,

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::OrTrace as _;
 use teamster_fs::proc::Machine;
-use teamster_store::{Kind, Listen, Outgoing, Pulse, Recipient, Store, StoreError};
+use teamster_store::{
+    ChangeCounters, Listen, OutgoingMessage, Recipient, Store, StoreError, StoreErrorKind,
+};
 use teamster_types::TaskId;
 use teamster_types::heartbeat::{Heartbeat, ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
@@ -90,10 +92,10 @@ impl HeartbeatThread {
             events,
             shared: Arc::clone(&shared),
             asked: Vec::new(),
-            pulse: Pulse::default(),
+            pulse: ChangeCounters::default(),
             told: Instant::now(),
         };
-        if !store.take_seat(&heartbeat.current(), seen)? {
+        if !store.register_launch(&heartbeat.current(), seen)? {
             return Err(StoreError::conflict(format!(
                 "{} of team {} is already running",
                 identity.name, identity.team
@@ -172,7 +174,7 @@ impl HeartbeatThread {
     pub(super) fn stop(mut self) -> teamster_store::Result<()> {
         self.end();
         self.store
-            .end_beat(&self.identity.team, &self.identity.name)
+            .remove_heartbeat(&self.identity.team, &self.identity.name)
     }
 
     fn end(&mut self) {
@@ -206,7 +208,7 @@ struct HeartbeatLoop {
     /// Signals that were already sent to the bridge, each by its id and whether it drains.
     asked: Vec<(String, bool)>,
     listener: Box<dyn Listen>,
-    pulse: Pulse,
+    pulse: ChangeCounters,
     /// When the team or the worker was last active.
     stirred: Instant,
     /// When the lead was last sent a heartbeat message.
@@ -327,7 +329,7 @@ impl HeartbeatLoop {
                 extra.insert("taskId".into(), task.as_str().into());
             }
         }
-        let message = Outgoing {
+        let message = OutgoingMessage {
             from: self.identity.name.to_string(),
             to: Recipient::Lead,
             kind: "heartbeat".to_owned(),
@@ -342,9 +344,11 @@ impl HeartbeatLoop {
     ///
     /// Another program's signal is only a file, so it is looked for even when the journal has no new event.
     fn poll(&mut self) {
-        let heard = match self.listener.hear() {
+        let heard = match self.listener.poll() {
             Ok(heard) => heard,
-            Err(error) if error.kind == Kind::NotFound => return self.send(BridgeEvent::TeamGone),
+            Err(error) if error.kind == StoreErrorKind::NotFound => {
+                return self.send(BridgeEvent::TeamGone);
+            }
             Err(error) => {
                 tracing::debug!("cannot look for news: {error}");
                 return;
@@ -373,7 +377,13 @@ impl HeartbeatLoop {
     fn renew(&self, task: &TaskId, token: &Token) -> bool {
         match self.store.renew(&self.identity.team, task, token, None) {
             Ok(_) => true,
-            Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {
+            Err(error)
+                if !error.busy
+                    && matches!(
+                        error.kind,
+                        StoreErrorKind::Conflict | StoreErrorKind::NotFound
+                    ) =>
+            {
                 self.send(BridgeEvent::ClaimLost(task.clone(), error.message));
                 true
             }

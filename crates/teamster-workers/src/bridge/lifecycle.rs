@@ -365,7 +365,7 @@ pub(super) fn forward_system_signals(store: Arc<dyn Store>, events: Sender<Bridg
     std::thread::spawn(move || {
         for signal in signals.forever() {
             if signal != SIGHUP {
-                store.hurry();
+                store.limit_retries();
             }
             let reason = match signal {
                 SIGHUP => "its terminal was closed",

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use teamster_agents::{AgentEvent, AgentSpending, PermissionDecision, PermissionReply};
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, Durability, FsError, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::git::{SecretFile, SecretReason};
 use teamster_journal::payload::{
     AgentEventRecorded, SecretKept, WorkerLaunchFailed, WorkerSecretsKept,
 };
 use teamster_journal::{EventKind, NewEvent};
-use teamster_store::{Outgoing, Recipient, Signal, Store};
+use teamster_store::{OutgoingMessage, Recipient, Signal, Store};
 use teamster_types::json::Object;
 use teamster_types::redact::{LineRedactor, redact};
 use teamster_types::text::{clean, shown};
@@ -146,7 +146,7 @@ impl Reporter {
     }
 
     fn send(&mut self, to: Recipient, kind: &str, content: &str, extra: Object) {
-        let outgoing = Outgoing {
+        let outgoing = OutgoingMessage {
             from: self.identity.name.to_string(),
             to,
             kind: kind.to_owned(),
@@ -417,7 +417,7 @@ impl TaskLog {
         let shown = shown.map_or_else(String::new, |shown| format!(",\"shown\":{shown}"));
         let entry = format!("{{\"ts\":\"{now}\",\"from\":\"{word}\",\"{key}\":{value}{shown}}}\n");
         let name = layout::task_log(&self.task);
-        let size = folder.append(&name, entry.as_bytes(), Sync::Fast)?;
+        let size = folder.append(&name, entry.as_bytes(), Durability::Fast)?;
         if size >= self.limit {
             folder.rename(&name, folder, &layout::old_task_log(&self.task))?;
         }

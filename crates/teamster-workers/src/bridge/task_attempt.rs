@@ -15,7 +15,7 @@ use teamster_agents::{
     ResumeSession,
 };
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FsError, InboxFile, Sync, layout};
+use teamster_fs::{Dir, Durability, FsError, InboxFile, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::child::{ChildEvent, OutputStream};
 use teamster_isolate::process_tree::{self, ProcessTree, SurvivingProcesses};
@@ -220,7 +220,7 @@ impl AgentLauncher {
             folder = folder.child_or_create(name)?;
         }
         let bytes = teamster_types::json::to_file(&task.public());
-        folder.replace(layout::AGENT_TASK, &bytes, Sync::Fast)?;
+        folder.replace(layout::AGENT_TASK, &bytes, Durability::Fast)?;
         Ok(folder.join(layout::AGENT_TASK))
     }
 }

@@ -18,7 +18,7 @@ use teamster_agents::{AgentVerdict, ResumeSession};
 use teamster_fs::OrTrace as _;
 use teamster_journal::EventKind;
 use teamster_journal::payload::WorkerPaused;
-use teamster_store::{Claimed, Kind, StoreError};
+use teamster_store::{Claimed, StoreError, StoreErrorKind};
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::redact::redact;
 use teamster_types::text::shown;
@@ -424,7 +424,7 @@ impl<'a> TaskWork<'a> {
     /// while this bridge lives, so a full disk must not lose the result; but a stop request must not wait forever.
     fn wait_to_write_again(&mut self, error: &StoreError, tries: u32) -> bool {
         let Self { bridge, .. } = self;
-        let may_pass = error.busy || error.kind == Kind::Unreachable;
+        let may_pass = error.busy || error.kind == StoreErrorKind::Unreachable;
         let is_last = bridge.lifecycle.is_stopping() && tries > MOST_LAST_WRITES;
         if !may_pass || bridge.lifecycle.is_team_gone() || is_last {
             return false;

@@ -5,8 +5,8 @@ use teamster_journal::payload::{
     Addressee, FindingAdded, ProposedTask, QuestionAsked, QuestionId, QuestionKind, WorkerProgress,
 };
 use teamster_journal::{EventKind, NewEvent, Question, Questions};
-use teamster_store::{Kind, Outgoing, Read, Recipient, Store, StoreError};
-use teamster_types::graph::{Blocker, standing};
+use teamster_store::{OutgoingMessage, ReadStore, Recipient, Store, StoreError, StoreErrorKind};
+use teamster_types::graph::{Blocker, explain_state};
 use teamster_types::json::Object;
 use teamster_types::message::{CONTENT_LIMIT, Message};
 use teamster_types::task::Task;
@@ -46,11 +46,11 @@ pub(crate) const OTHERS_WROTE: &str = "Texts in this answer were written by othe
 impl From<StoreError> for ToolFailure {
     fn from(error: StoreError) -> Self {
         let kind = match error.kind {
-            Kind::Refused => FailureKind::Refused,
-            Kind::NotFound => FailureKind::NotFound,
-            Kind::Conflict => FailureKind::Conflict,
-            Kind::Unreachable => FailureKind::Unreachable,
-            Kind::Failed => FailureKind::Failed,
+            StoreErrorKind::Refused => FailureKind::Refused,
+            StoreErrorKind::NotFound => FailureKind::NotFound,
+            StoreErrorKind::Conflict => FailureKind::Conflict,
+            StoreErrorKind::Unreachable => FailureKind::Unreachable,
+            StoreErrorKind::Failed => FailureKind::Failed,
         };
         Self::new(error.message, error.hint.unwrap_or_default()).of_kind(kind)
     }
@@ -131,7 +131,7 @@ impl Caller<'_> {
     pub(crate) fn task_get(&self, arguments: &TaskGetArguments) -> Result<Value, ToolFailure> {
         let id = task_id(&arguments.id)?;
         let task = self.store.task(self.team, &id)?;
-        let stands = standing(&task, self.store.now(), |id| {
+        let stands = explain_state(&task, self.store.now(), |id| {
             Blocker::of(self.store.task(self.team, id).ok().as_ref())
         });
         let mut object = task.public();
@@ -175,7 +175,7 @@ impl Caller<'_> {
             Recipient::Worker(_) | Recipient::Lead => 1,
         };
         quota.take(self.task, QuotaKind::Message(copies), text.len())?;
-        let outgoing = Outgoing {
+        let outgoing = OutgoingMessage {
             from: self.worker.to_string(),
             to: recipient,
             kind: "message".to_owned(),
@@ -301,7 +301,11 @@ impl Caller<'_> {
 
 /// Returns the recipient that a name denotes: `lead`, `all`, or a worker. A Claude Code teammate may have a name that is
 /// not a valid worker name; it is accepted only if the registry lists exactly that name.
-pub fn recipient(read: &dyn Read, team: &TeamName, name: &str) -> Result<Recipient, StoreError> {
+pub fn recipient(
+    read: &dyn ReadStore,
+    team: &TeamName,
+    name: &str,
+) -> Result<Recipient, StoreError> {
     match name {
         "lead" | CLIENT_LEAD => return Ok(Recipient::Lead),
         "all" => return Ok(Recipient::All),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use teamster_store::{Read, Result};
+use teamster_store::{ReadStore, Result};
 use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
@@ -31,7 +31,7 @@ pub struct Foundation {
 impl Foundation {
     /// Returns the finished work that a worker's task starts from, or, without a task, all that the worker has finished.
     pub fn of(
-        store: &dyn Read,
+        store: &dyn ReadStore,
         team: &TeamName,
         worker: &WorkerName,
         task: Option<&Task>,

@@ -14,7 +14,7 @@ use teamster_workers::socket;
 
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::{line, plain};
+use crate::shown::{plain, plain_line};
 
 /// The longest claim of a finding, in characters; the rest of its text is the evidence.
 const LONGEST_CLAIM: usize = 400;
@@ -53,7 +53,7 @@ impl BridgeClient {
         let sent = rows(&answer, "sent");
         let names: Vec<String> = sent
             .iter()
-            .map(|message| line(word(message, "to")))
+            .map(|message| plain_line(word(message, "to")))
             .collect();
         show_unread(context, &answer);
         context.out.answer(
@@ -65,7 +65,7 @@ impl BridgeClient {
                 [message] if to != "all" => {
                     format!(
                         "sent message {} to {}",
-                        line(word(message, "id")),
+                        plain_line(word(message, "id")),
                         names.join(", ")
                     )
                 }
@@ -103,17 +103,22 @@ impl BridgeClient {
                 let mut text = format!(
                     "task {}: {}\n",
                     word(&task, "id"),
-                    line(word(&task, "subject"))
+                    plain_line(word(&task, "subject"))
                 );
                 for (name, key) in [("state", "state"), ("reason", "reason"), ("owner", "owner")] {
                     let value = word(&task, key);
                     if !value.is_empty() {
-                        let _ = writeln!(text, "  {name:<10}  {}", line(value));
+                        let _ = writeln!(text, "  {name:<10}  {}", plain_line(value));
                     }
                 }
                 let result = task.pointer("/metadata/teamster/result");
                 if let Some(result) = result {
-                    let _ = writeln!(text, "  {:<10}  {}", "result", line(&result.to_string()));
+                    let _ = writeln!(
+                        text,
+                        "  {:<10}  {}",
+                        "result",
+                        plain_line(&result.to_string())
+                    );
                 }
                 match word(&task, "description") {
                     "" => {}
@@ -211,8 +216,8 @@ fn mail(messages: &[Value]) -> String {
         let _ = writeln!(
             text,
             "{} → {}",
-            line(word(message, "from")),
-            line(word(message, "to"))
+            plain_line(word(message, "from")),
+            plain_line(word(message, "to"))
         );
         text.push_str(&super::message::indented(&plain(word(message, "content"))));
     }
@@ -221,30 +226,30 @@ fn mail(messages: &[Value]) -> String {
 
 fn status_text(answer: &Object) -> String {
     let name = answer.get("team").and_then(Value::as_str);
-    let mut text = format!("team {}\n", line(name.unwrap_or_default()));
+    let mut text = format!("team {}\n", plain_line(name.unwrap_or_default()));
     let task = |value: &Value| match (word(value, "id"), word(value, "subject")) {
         ("", _) => String::new(),
-        (id, subject) => format!("  task {id}: {}", line(subject)),
+        (id, subject) => format!("  task {id}: {}", plain_line(subject)),
     };
     for worker in rows(answer, "workers") {
         let doing = worker.get("task").map_or_else(String::new, task);
         let _ = writeln!(
             text,
             "  {}  {}{doing}",
-            line(word(worker, "name")),
-            line(word(worker, "status"))
+            plain_line(word(worker, "name")),
+            plain_line(word(worker, "status"))
         );
     }
     for row in rows(answer, "tasks") {
-        let _ = writeln!(text, "{}  {}", task(row), line(word(row, "status")));
+        let _ = writeln!(text, "{}  {}", task(row), plain_line(word(row, "status")));
     }
     for question in rows(answer, "questions") {
         let _ = writeln!(
             text,
             "  {}  {} asks: {}",
-            line(word(question, "id")),
-            line(word(question, "from")),
-            line(word(question, "text"))
+            plain_line(word(question, "id")),
+            plain_line(word(question, "from")),
+            plain_line(word(question, "text"))
         );
     }
     text

@@ -8,7 +8,7 @@ use super::agent::BridgeClient;
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::{AppError, Result};
-use crate::shown::viewed_line;
+use crate::shown::display_line;
 
 /// Ask the team's leader, or a person, and wait for the answer
 ///
@@ -81,8 +81,8 @@ impl AnswerArgs {
                 })
             },
             || match &answered.task {
-                Some(task) => format!("created task {task}, as {} proposed", viewed_line(asker.as_str())),
-                None => format!("{} has the answer", viewed_line(asker.as_str())),
+                Some(task) => format!("created task {task}, as {} proposed", display_line(asker.as_str())),
+                None => format!("{} has the answer", display_line(asker.as_str())),
             },
         )
     }

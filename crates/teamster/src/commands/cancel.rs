@@ -8,7 +8,7 @@ use teamster_journal::payload::StopLevel;
 use crate::cli::TeamArgument;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::viewed_line;
+use crate::shown::display_line;
 
 /// Cancel a team's run, from any terminal and at any stage
 ///
@@ -52,7 +52,7 @@ impl CancelArgs {
         out.answer(
             || json!({ "team": team, "outcome": word, "reason": finished.reason }),
             || {
-                let reason = viewed_line(&finished.reason);
+                let reason = display_line(&finished.reason);
                 format!("{word}: {reason}\n`teamster run --resume {team}` goes on\n")
             },
         )

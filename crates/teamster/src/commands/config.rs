@@ -8,8 +8,8 @@ use teamster_app::presets::Presets;
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{line, plain, redacted, viewed_line};
-use crate::table::{Cell, TextTable, Tone};
+use crate::shown::{display_line, plain, plain_line, redacted};
+use crate::table::{TableCell, TextTable, Tone};
 
 /// Show settings
 #[derive(Args, Debug)]
@@ -125,34 +125,34 @@ fn text(context: &Context, presets: &Presets) -> String {
         };
         table.row([
             key.name.into(),
-            viewed_line(&value).into(),
-            line(&source.to_string()).into(),
-            Cell::new(key.variable(), Tone::Faint),
+            display_line(&value).into(),
+            plain_line(&source.to_string()).into(),
+            TableCell::new(key.variable(), Tone::Faint),
         ]);
     }
     for provider in &context.config.providers {
         table.row([
-            format!("providers.{}", line(&provider.name)).into(),
-            viewed_line(&provider.words()).into(),
-            line(&provider.source.to_string()).into(),
-            Cell::new("", Tone::Faint),
+            format!("providers.{}", plain_line(&provider.name)).into(),
+            display_line(&provider.words()).into(),
+            plain_line(&provider.source.to_string()).into(),
+            TableCell::new("", Tone::Faint),
         ]);
     }
     for role in &context.config.roles {
         table.row([
-            format!("roles.{}", line(&role.name)).into(),
-            viewed_line(&role.words()).into(),
-            line(&role.source.to_string()).into(),
-            Cell::new("", Tone::Faint),
+            format!("roles.{}", plain_line(&role.name)).into(),
+            display_line(&role.words()).into(),
+            plain_line(&role.source.to_string()).into(),
+            TableCell::new("", Tone::Faint),
         ]);
     }
     for file in &presets.files {
         let about = file.preset.description.as_deref().unwrap_or_default();
         table.row([
             format!("teams.{}", file.preset.name).into(),
-            viewed_line(about).into(),
-            line(&file.path.display().to_string()).into(),
-            Cell::new("", Tone::Faint),
+            display_line(about).into(),
+            plain_line(&file.path.display().to_string()).into(),
+            TableCell::new("", Tone::Faint),
         ]);
     }
     let mut text = table.render(colour);
@@ -165,7 +165,7 @@ fn text(context: &Context, presets: &Presets) -> String {
         let _ = write!(
             text,
             "\n{}",
-            tone.paint(&line(&problem.to_string()), colour)
+            tone.paint(&plain_line(&problem.to_string()), colour)
         );
     }
     for fault in &presets.faults {

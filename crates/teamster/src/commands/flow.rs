@@ -80,7 +80,7 @@ fn as_text(flow: &flow::Flow) -> String {
             .edges
             .iter()
             .filter(|edge| edge.from == state.name)
-            .map(say)
+            .map(edge_text)
             .collect();
         let steps = match steps.as_slice() {
             [] => "(nothing more)".to_owned(),
@@ -89,13 +89,13 @@ fn as_text(flow: &flow::Flow) -> String {
         let _ = writeln!(text, "  {:width$}  → {steps}", state.name);
     }
     for edge in flow.edges.iter().filter(|edge| edge.from == flow::ANY) {
-        let _ = writeln!(text, "  any that is under way  → {}", say(edge));
+        let _ = writeln!(text, "  any that is under way  → {}", edge_text(edge));
     }
     text
 }
 
 /// Returns a step with its requirements, the kind of round it counts as, and the state that follows the last round.
-fn say(edge: &FlowEdge) -> String {
+fn edge_text(edge: &FlowEdge) -> String {
     let mut notes: Vec<String> = Vec::new();
     if !edge.needs.is_empty() {
         let needs: Vec<String> = edge

@@ -114,7 +114,7 @@ fn decide(context: &Context, at: &GateSelector, answer: GateAnswer) -> Result {
         DecisionOutcome::Host { spec, lock, reply } => {
             run::host(context, &team, *spec, *lock, Some(reply))
         }
-        DecisionOutcome::Judged(judged) => {
+        DecisionOutcome::Applied(judged) => {
             let (word, outcome) = (judged.word, &judged.outcome);
             context.out.answer(
                 || json!({ "team": team, "commit": judged.commit, "decision": word, "outcome": outcome }),

@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man as ManPage;
 use serde_json::json;
-use teamster_fs::{Dir, Sync};
+use teamster_fs::{Dir, Durability};
 
 use crate::cli::Cli;
 use crate::error::{AppError, ErrorKind, Result};
@@ -57,7 +57,7 @@ impl ManArgs {
         collect(&root, &mut pages)?;
         let dir = Dir::open_or_create_root(folder)?;
         for (name, page) in &pages {
-            dir.replace(name, page.as_bytes(), Sync::Fast)?;
+            dir.replace(name, page.as_bytes(), Durability::Fast)?;
         }
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
         out.answer(

@@ -18,12 +18,12 @@ use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::arguments;
 use teamster_fs::processes::parent_of;
 use teamster_fs::stdin::{self, InputEnd};
-use teamster_fs::{Dir, Sync};
+use teamster_fs::{Dir, Durability};
 use teamster_gc::zombies::session_hooks;
 use teamster_store::{Clock, SystemClock};
 use teamster_types::redact::redact;
 
-use crate::shown::line;
+use crate::shown::plain_line;
 
 /// The size limit for a payload.
 const CAP: usize = 16 * 1024 * 1024;
@@ -101,7 +101,7 @@ pub fn run(event: &str) -> ExitCode {
         let _ = writeln!(std::io::stderr(), "{text}");
     }
     if is_debugging() {
-        say(&context, &response, event, began.elapsed());
+        report(&context, &response, event, began.elapsed());
     }
     ExitCode::SUCCESS
 }
@@ -165,10 +165,10 @@ fn is_debugging() -> bool {
 }
 
 /// Prints the result to stderr and to the log file.
-fn say(context: &HookContext, response: &HookResponse, event: &str, took: Duration) {
+fn report(context: &HookContext, response: &HookResponse, event: &str, took: Duration) {
     let mut text = String::new();
     let mut add = |what: &str| {
-        let what = line(&redact(what));
+        let what = plain_line(&redact(what));
         let _ = writeln!(text, "{} {what}", context.now);
     };
     for entry in response.stderr.iter().chain(&response.log) {
@@ -192,14 +192,14 @@ fn append(path: &Path, text: &str) -> Option<()> {
     };
     let dir = Dir::open_root(folder).ok()??;
     let name = path.file_name()?.to_str()?;
-    dir.append(name, text.as_bytes(), Sync::Fast).ok()?;
+    dir.append(name, text.as_bytes(), Durability::Fast).ok()?;
     Some(())
 }
 
 fn append_to_project(layout: &Layout, text: &str) -> Option<()> {
     let project = Dir::open_root(&layout.project).ok()??;
     let bkit = project.child_or_create(layout::BKIT).ok()?;
-    bkit.append(layout::HOOK_LOG, text.as_bytes(), Sync::Fast)
+    bkit.append(layout::HOOK_LOG, text.as_bytes(), Durability::Fast)
         .ok()?;
     Some(())
 }

@@ -12,7 +12,7 @@ use teamster_types::redact::redact;
 
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::{plain, viewed};
+use crate::shown::{display_text, plain};
 use crate::table::Tone;
 
 /// Connect a client to teamster with hooks or tools
@@ -156,7 +156,7 @@ fn answer_tools(context: &Context, done: &ServerInstall, said: &str) -> Result {
             })
         },
         || {
-            let mut text = painted(&viewed(&done.diff), context.out.has_colour());
+            let mut text = painted(&display_text(&done.diff), context.out.has_colour());
             if let Some(backup) = &done.backup {
                 let backup = plain(&backup.display().to_string());
                 let _ = writeln!(text, "a backup is kept in {backup}");
@@ -214,7 +214,7 @@ fn answer(
     context.out.answer(
         || object(request, outcome),
         || {
-            let mut text = painted(&viewed(&outcome.diff), context.out.has_colour());
+            let mut text = painted(&display_text(&outcome.diff), context.out.has_colour());
             for remark in &outcome.remarks {
                 text.push_str(&plain(remark));
                 text.push('\n');

@@ -6,14 +6,14 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use teamster_journal::Event;
-use teamster_store::{Change, Damaged, Read};
+use teamster_store::{Change, Damaged, ReadStore};
 use teamster_types::TeamName;
 use teamster_types::text::fit;
 
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{moment, redacted, viewed_line};
+use crate::shown::{display_line, moment, redacted};
 use crate::table::Tone;
 
 /// The journal is read in pages of this size, so that its length does not matter.
@@ -80,14 +80,14 @@ impl JournalArgs {
             None => self.events_up_to(read, &team, end, &mut sink)?,
         }
         if self.follow {
-            return self.go_on(read, &team, end, &mut sink);
+            return self.follow(read, &team, end, &mut sink);
         }
         sink.end()
     }
 
     fn events_up_to(
         &self,
-        read: &dyn Read,
+        read: &dyn ReadStore,
         team: &TeamName,
         end: u64,
         sink: &mut EventSink<'_>,
@@ -115,7 +115,7 @@ impl JournalArgs {
     /// further back.
     fn last_events(
         &self,
-        read: &dyn Read,
+        read: &dyn ReadStore,
         team: &TeamName,
         count: usize,
         sink: &mut EventSink<'_>,
@@ -140,9 +140,9 @@ impl JournalArgs {
         }
     }
 
-    fn go_on(
+    fn follow(
         &self,
-        read: &dyn Read,
+        read: &dyn ReadStore,
         team: &TeamName,
         end: u64,
         sink: &mut EventSink<'_>,
@@ -218,8 +218,8 @@ impl<'a> EventSink<'a> {
             for damaged in &self.damaged {
                 let problem = format!(
                     "{}: {}",
-                    viewed_line(&damaged.file),
-                    viewed_line(&damaged.error)
+                    display_line(&damaged.file),
+                    display_line(&damaged.error)
                 );
                 self.gathered
                     .push_str(&Tone::Bad.paint(&problem, out.has_colour()));
@@ -235,8 +235,8 @@ pub fn line(event: &Event, colour: bool) -> String {
     let mut parts = vec![
         format!("{:>6}", event.seq),
         moment(event.ts),
-        format!("{:<18}", viewed_line(&event.kind)),
-        format!("{:<12}", viewed_line(event.actor.as_str())),
+        format!("{:<18}", display_line(&event.kind)),
+        format!("{:<12}", display_line(event.actor.as_str())),
     ];
     if let Some(task) = &event.task_id {
         parts.push(format!("task {task}"));
@@ -251,7 +251,7 @@ pub fn line(event: &Event, colour: bool) -> String {
     data.retain(|key, value| !HIDDEN.contains(&key.as_str()) && !is_empty(value));
     if !data.is_empty() {
         let detail = redacted(Value::Object(data)).to_string();
-        let detail = fit(&viewed_line(&detail), DETAIL_WIDTH);
+        let detail = fit(&display_line(&detail), DETAIL_WIDTH);
         parts.push(Tone::Faint.paint(&detail, colour));
     }
     parts.join("  ")
@@ -269,8 +269,8 @@ fn is_empty(value: &Value) -> bool {
 
 fn word(value: &Value) -> String {
     match value {
-        Value::String(text) => viewed_line(text),
+        Value::String(text) => display_line(text),
         Value::Null => "nothing".to_owned(),
-        other => viewed_line(&other.to_string()),
+        other => display_line(&other.to_string()),
     }
 }

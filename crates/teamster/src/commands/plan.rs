@@ -13,9 +13,9 @@ use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::editor::PlanEditor;
 use crate::error::{AppError, Result};
-use crate::input::{read_named, says_yes};
+use crate::input::{confirm, read_named};
 use crate::output::Output;
-use crate::shown::{line, viewed};
+use crate::shown::{display_text, plain_line};
 use crate::table::TextTable;
 
 /// The size limit for a plan file.
@@ -159,7 +159,7 @@ impl PlanShowArgs {
                 })
             },
             || {
-                let text = viewed(&proposal_text(proposed, &spec));
+                let text = display_text(&proposal_text(proposed, &spec));
                 let at = format!("--team {team} --revision {}", proposed.revision);
                 format!(
                     "{text}\n`teamster plan accept {at}` carries it out; or `teamster plan edit`, `revise TEXT`, `reject`\n"
@@ -240,7 +240,7 @@ fn edit(context: &Context, team: &TeamName, revision: Option<u32>) -> Result<Ans
         let Err(faults) = read_edited(Path::new(EDITED_FILE), &text, &spec) else {
             break text;
         };
-        if !says_yes(&line_by_line(&faults), "Edit it again? [y/N] ") {
+        if !confirm(&line_by_line(&faults), "Edit it again? [y/N] ") {
             return Err(AppError::refused("the edited plan was discarded"));
         }
         editor.reopen().map_err(AppError::refused)?;
@@ -294,9 +294,15 @@ impl PlanCheckArgs {
         let bytes = read_named(&self.file, PLAN_LIMIT)?;
         let file = self.file.display().to_string();
         match Plan::parse(&self.file, &bytes) {
-            Ok(plan) => out.answer(|| good(&file, &plan), || shown(&plan, out.has_colour())),
+            Ok(plan) => out.answer(
+                || plan_json(&file, &plan),
+                || plan_text(&plan, out.has_colour()),
+            ),
             Err(faults) => {
-                out.answer(|| bad(&faults), || format!("{}\n", line_by_line(&faults)))?;
+                out.answer(
+                    || faults_json(&faults),
+                    || format!("{}\n", line_by_line(&faults)),
+                )?;
                 let count = faults.list.len();
                 let mistakes = if count == 1 { "mistake" } else { "mistakes" };
                 Err(
@@ -308,7 +314,7 @@ impl PlanCheckArgs {
     }
 }
 
-fn good(file: &str, plan: &Plan) -> Value {
+fn plan_json(file: &str, plan: &Plan) -> Value {
     let label = |place: &usize| plan.labels.get(*place);
     let tasks: Vec<Value> = plan
         .tasks
@@ -348,7 +354,7 @@ fn good(file: &str, plan: &Plan) -> Value {
     })
 }
 
-fn bad(faults: &Faults) -> Value {
+fn faults_json(faults: &Faults) -> Value {
     let list: Vec<Value> = faults
         .list
         .iter()
@@ -363,14 +369,14 @@ fn line_by_line(faults: &Faults) -> String {
         .list
         .iter()
         .map(|fault| {
-            let file = line(&faults.file);
-            format!("{file}:{}: {}", fault.line, line(&fault.message))
+            let file = plain_line(&faults.file);
+            format!("{file}:{}: {}", fault.line, plain_line(&fault.message))
         })
         .collect();
     lines.join("\n")
 }
 
-fn shown(plan: &Plan, colour: bool) -> String {
+fn plan_text(plan: &Plan, colour: bool) -> String {
     let mut table = TextTable::new(["LABEL", "WAITS FOR", "OWNER", "SUBJECT"]);
     for (label, planned) in plan.labels.iter().zip(&plan.tasks) {
         let after: Vec<&str> = planned
@@ -381,10 +387,10 @@ fn shown(plan: &Plan, colour: bool) -> String {
             .collect();
         let owner = planned.task.owner.as_ref();
         table.row([
-            line(label).into(),
-            line(&after.join(", ")).into(),
+            plain_line(label).into(),
+            plain_line(&after.join(", ")).into(),
             owner.map_or("", |owner| owner.as_str()).into(),
-            line(&planned.task.subject).into(),
+            plain_line(&planned.task.subject).into(),
         ]);
     }
     let mut text = table.render(colour);

@@ -37,7 +37,7 @@ pub enum PlayRequest {
 }
 
 /// Returns the request if this is a call of `teamster play`.
-pub fn asked_of(mut args: impl Iterator<Item = OsString>) -> Option<PlayRequest> {
+pub fn request_from_args(mut args: impl Iterator<Item = OsString>) -> Option<PlayRequest> {
     args.next()?;
     let is_play = args.next()? == "play";
     match (is_play, args.next(), args.next(), args.next()) {

@@ -7,8 +7,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use teamster_fs::{Dir, layout};
 use teamster_journal::Event;
-use teamster_store::{Damaged, Read};
-use teamster_studio::top::{KeyPress, Scene, TerminalScreen, once};
+use teamster_store::{Damaged, ReadStore};
+use teamster_studio::top::{KeyPress, TerminalScreen, TopFrame, once};
 use teamster_types::{TeamName, Time};
 use teamster_view::model::{PAGE, TeamProjection};
 
@@ -156,7 +156,7 @@ fn shown(
     what: &str,
 ) -> Result<bool> {
     loop {
-        let scene = Scene {
+        let scene = TopFrame {
             worker: *worker,
             keys: format!("{KEYS}  {what}"),
             ..scene_of(projection)
@@ -182,10 +182,10 @@ fn shown(
     }
 }
 
-fn scene_of(projection: &TeamProjection) -> Scene {
+fn scene_of(projection: &TeamProjection) -> TopFrame {
     let view = projection.view();
     let now = view.at.unwrap_or(Time::from_millis(0));
-    Scene::new(view, projection.timeline(), now)
+    TopFrame::new(view, projection.timeline(), now)
 }
 
 /// Shows one moment: a frame, or everything as JSON.
@@ -219,7 +219,7 @@ fn show_at(context: &Context, source: &ReplaySource<'_>, to: u64) -> Result {
 /// Where the events come from.
 enum ReplaySource<'a> {
     /// A team in the store.
-    Team(&'a dyn Read, TeamName),
+    Team(&'a dyn ReadStore, TeamName),
     /// A file, with its blobs beside it.
     File(Dir, String),
 }
@@ -233,7 +233,7 @@ impl<'a> ReplaySource<'a> {
             if read.team(&team).is_ok() {
                 return Ok(Self::Team(read, team));
             }
-            if let Some(kept) = kept(context, &team)? {
+            if let Some(kept) = kept_journal(context, &team)? {
                 return Ok(kept);
             }
         }
@@ -284,7 +284,7 @@ impl<'a> ReplaySource<'a> {
 }
 
 /// Returns the journal that a removed team left in this project.
-fn kept(context: &Context, team: &TeamName) -> Result<Option<ReplaySource<'static>>> {
+fn kept_journal(context: &Context, team: &TeamName) -> Result<Option<ReplaySource<'static>>> {
     let Some(mut dir) = Dir::open_root(&context.layout.project)? else {
         return Ok(None);
     };

@@ -12,7 +12,7 @@ use super::span;
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::viewed_line;
+use crate::shown::display_line;
 
 /// Stop every worker of a team and verify that none is left
 ///
@@ -75,7 +75,7 @@ pub fn stop(context: &Context, asked: StopRequest) -> Result {
             for end in &ends {
                 let note = match end.note.as_str() {
                     "" => String::new(),
-                    note => format!(": {}", viewed_line(note)),
+                    note => format!(": {}", display_line(note)),
                 };
                 let _ = writeln!(text, "{} {}{note}", end.worker, end.how.as_str());
             }

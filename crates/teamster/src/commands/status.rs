@@ -16,7 +16,7 @@ use super::agent::BridgeClient;
 use super::worker;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{redacted, say_progress, viewed_line};
+use crate::shown::{display_line, redacted, say_progress};
 use crate::table::Tone;
 
 /// The refresh interval of `--watch`.
@@ -56,7 +56,7 @@ impl StatusArgs {
             if changed {
                 context.out.answer(
                     || redacted(json!({ "teams": teams })),
-                    || self.drawn(&teams, now, context),
+                    || self.render(&teams, now, context),
                 )?;
             }
             if !self.watch {
@@ -94,7 +94,7 @@ impl StatusArgs {
         Ok(teams)
     }
 
-    fn drawn(&self, teams: &[TeamStatus], now: Time, context: &Context) -> String {
+    fn render(&self, teams: &[TeamStatus], now: Time, context: &Context) -> String {
         let colour = context.out.has_colour();
         // Only a terminal has a screen; in a file, the statuses follow each other.
         let mut text = if self.watch && context.out.is_screen() {
@@ -132,7 +132,7 @@ fn stage_text(stage: &str, team: &TeamStatus) -> String {
 }
 
 fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
-    let _ = write!(text, "team {}", viewed_line(&team.name));
+    let _ = write!(text, "team {}", display_line(&team.name));
     match team.kind {
         Some(TeamKind::Claude) => text.push_str("  of Claude Code, read only"),
         Some(TeamKind::StateFile) => text.push_str("  known by its state file only"),
@@ -142,14 +142,14 @@ fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
         let _ = write!(
             text,
             "  {}",
-            Tone::Faint.paint(&viewed_line(project), colour)
+            Tone::Faint.paint(&display_line(project), colour)
         );
     }
     let _ = writeln!(text, "\n{}", say_progress(&team.progress));
     if let Some(stage) = &team.stage {
-        let _ = writeln!(text, "{}", viewed_line(&stage_text(stage, team)));
+        let _ = writeln!(text, "{}", display_line(&stage_text(stage, team)));
     }
-    let wanted = wanted_of_you(team, colour);
+    let wanted = decisions_text(team, colour);
     if !wanted.is_empty() {
         let _ = write!(text, "\n{wanted}");
     }
@@ -167,7 +167,7 @@ fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
 }
 
 /// Returns what a person has to decide or answer, each with the command for it.
-fn wanted_of_you(team: &TeamStatus, colour: bool) -> String {
+fn decisions_text(team: &TeamStatus, colour: bool) -> String {
     let mut text = String::new();
     for problem in team.problems.iter().filter(|it| is_decision(it)) {
         let _ = writeln!(text, "{}", Tone::Bad.paint(&problem_text(problem), colour));
@@ -179,14 +179,14 @@ fn wanted_of_you(team: &TeamStatus, colour: bool) -> String {
         } else {
             " (the leader is asked; you can answer, too)".to_owned()
         };
-        let words = format!("{} {}{whose}", question.id, viewed_line(&question.words()));
+        let words = format!("{} {}{whose}", question.id, display_line(&question.words()));
         let _ = writeln!(text, "{}", Tone::Notable.paint(&words, colour));
         let _ = writeln!(text, "  {}", question.command(&team.name));
     }
     for request in &team.requests {
-        let words = viewed_line(&request.words());
+        let words = display_line(&request.words());
         let _ = writeln!(text, "{}", Tone::Notable.paint(&words, colour));
-        let command = viewed_line(&request.request.command);
+        let command = display_line(&request.request.command);
         let _ = writeln!(text, "  {command}   # or deny");
     }
     text
@@ -199,7 +199,7 @@ fn is_decision(problem: &TeamProblem) -> bool {
 fn problem_text(problem: &TeamProblem) -> String {
     format!(
         "{}: {}",
-        viewed_line(&problem.about),
-        viewed_line(&problem.error)
+        display_line(&problem.about),
+        display_line(&problem.error)
     )
 }

@@ -12,7 +12,7 @@ use teamster_types::{TaskId, TeamName};
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::input::read_named;
-use crate::shown::{line, viewed_line};
+use crate::shown::{display_line, plain_line};
 use crate::table::TextTable;
 
 /// The size limit for an export; no team grows to this size.
@@ -83,12 +83,12 @@ impl StoreInitArgs {
             || match made.made.as_slice() {
                 [] => format!(
                     "The store {} is up to date: version {}.",
-                    line(&address),
+                    plain_line(&address),
                     made.version
                 ),
                 _ => format!(
                     "Created the store {} with version {}.",
-                    line(&address),
+                    plain_line(&address),
                     made.version
                 ),
             },
@@ -119,10 +119,10 @@ impl StoreGrantArgs {
         let team: TeamName = self.team.parse()?;
         context
             .choose_store()?
-            .let_work(context, &self.role, &team)?;
+            .grant_access(context, &self.role, &team)?;
         context.out.answer(
             || json!({ "role": self.role, "team": team }),
-            || format!("{} may work for team {team}.", line(&self.role)),
+            || format!("{} may work for team {team}.", plain_line(&self.role)),
         )
     }
 }
@@ -146,7 +146,7 @@ impl StoreRevokeArgs {
         let team: TeamName = self.team.parse()?;
         let had = context
             .choose_store()?
-            .let_work_no_more(context, &self.role, &team)?;
+            .revoke_access(context, &self.role, &team)?;
         context.out.answer(
             || json!({ "role": self.role, "team": team, "revoked": had }),
             || {
@@ -155,7 +155,7 @@ impl StoreRevokeArgs {
                 } else {
                     "was not allowed to"
                 };
-                format!("{} {end} work for team {team}.", line(&self.role))
+                format!("{} {end} work for team {team}.", plain_line(&self.role))
             },
         )
     }
@@ -175,7 +175,7 @@ struct StoreStatusArgs {}
 impl StoreStatusArgs {
     fn run(self, context: &Context) -> Result {
         let store = context.choose_store()?;
-        let report = stores::look(context, &store);
+        let report = stores::inspect(context, &store);
         context.out.answer(
             || status_json(&store, &report),
             || status_text(&store, &report),
@@ -215,13 +215,13 @@ fn status_text(store: &ChosenStore, report: &StoreReport) -> String {
     let _ = writeln!(
         text,
         "store    {} ({}, from {})",
-        line(&store.address()),
+        plain_line(&store.address()),
         store.kind(),
-        line(store.source())
+        plain_line(store.source())
     );
     if let Some(server) = &report.server {
-        let _ = writeln!(text, "server   PostgreSQL {}", line(&server.server));
-        let _ = writeln!(text, "role     {}", line(&server.role));
+        let _ = writeln!(text, "server   PostgreSQL {}", plain_line(&server.server));
+        let _ = writeln!(text, "role     {}", plain_line(&server.role));
         let _ = writeln!(
             text,
             "schema   version {} of {}",
@@ -249,12 +249,12 @@ fn status_text(store: &ChosenStore, report: &StoreReport) -> String {
     let mut table = TextTable::new(["TEAM", "MEMBERS", "TASKS", "DONE", "EVENTS", "PROBLEM"]);
     for team in &report.teams {
         table.row([
-            line(&team.name).into(),
+            plain_line(&team.name).into(),
             team.members.to_string().into(),
             team.progress.total_tasks.to_string().into(),
             team.progress.completed_tasks.to_string().into(),
             team.events.to_string().into(),
-            viewed_line(team.problem.as_deref().unwrap_or_default()).into(),
+            display_line(team.problem.as_deref().unwrap_or_default()).into(),
         ]);
     }
     text.push('\n');
@@ -306,7 +306,7 @@ impl StoreExportArgs {
         write_new(&path, &lines)?;
         context.out.answer(
             || json!({ "exported": moved, "file": path }),
-            || said(&moved, "Exported", &format!("to {}", path.display())),
+            || moved_text(&moved, "Exported", &format!("to {}", path.display())),
         )
     }
 }
@@ -332,16 +332,16 @@ impl StoreImportArgs {
         let address = store.address();
         context.out.answer(
             || json!({ "imported": moved, "store": address }),
-            || said(&moved, "Imported", &format!("into {address}")),
+            || moved_text(&moved, "Imported", &format!("into {address}")),
         )
     }
 }
 
-fn said(moved: &MovedTeam, what: &str, place: &str) -> String {
+fn moved_text(moved: &MovedTeam, what: &str, place: &str) -> String {
     format!(
         "{what} team {} {}: {} tasks, {} messages, {} events.",
         moved.team,
-        line(place),
+        plain_line(place),
         moved.tasks,
         moved.messages,
         moved.events

@@ -9,16 +9,16 @@ use serde_json::json;
 use teamster_app::env_vars;
 use teamster_app::permissions::{self, PermissionAnswer};
 use teamster_app::questions::{self, Reply};
-use teamster_store::{Change, Kind, Read, Store};
+use teamster_store::{Change, ReadStore, Store, StoreErrorKind};
 use teamster_studio::api::LogLine;
-use teamster_studio::top::{KeyPress, LineKey, Scene, TerminalScreen, once};
+use teamster_studio::top::{KeyPress, LineKey, TerminalScreen, TopFrame, once};
 use teamster_types::TeamName;
 use teamster_view::model::{LiveTeam, Sessions, TeamView, Timeline};
 
 use super::studio::log_of;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::{redacted, viewed_line};
+use crate::shown::{display_line, redacted};
 
 /// The minimum size of a frame, and its size when there is no terminal.
 pub const SMALL: (u16, u16) = (80, 24);
@@ -57,11 +57,11 @@ impl TopArgs {
         if self.once || !context.out.is_screen() {
             return show_once(context, &targets[0]);
         }
-        TopScreen::begin(context, targets)?.go_on()
+        TopScreen::begin(context, targets)?.run()
     }
 
     /// Returns what can be watched, the selected team first.
-    fn targets(&self, context: &Context) -> Result<Vec<Target>> {
+    fn targets(&self, context: &Context) -> Result<Vec<WatchTarget>> {
         let of_project = context.project_teams()?;
         let mut teams: Vec<TeamName> = of_project
             .iter()
@@ -74,10 +74,14 @@ impl TopArgs {
             teams.insert(0, team);
         }
         let sessions = context.sessions_besides(&of_project)?;
-        let targets: Vec<Target> = teams
+        let targets: Vec<WatchTarget> = teams
             .into_iter()
-            .map(Target::Team)
-            .chain(sessions.into_iter().map(|view| Target::Session(view.id)))
+            .map(WatchTarget::Team)
+            .chain(
+                sessions
+                    .into_iter()
+                    .map(|view| WatchTarget::Session(view.id)),
+            )
             .collect();
         if targets.is_empty() {
             return Err(AppError::not_found(format!(
@@ -91,7 +95,7 @@ impl TopArgs {
 }
 
 /// Something that can be watched.
-enum Target {
+enum WatchTarget {
     /// A team of the store.
     Team(TeamName),
     /// A session that is known only by its state file, by its id in the view model.
@@ -112,16 +116,16 @@ enum WatchedTarget {
 
 impl WatchedTarget {
     /// Reads the target for the first time, with the whole journal.
-    fn open(context: &Context, read: &dyn Read, target: &Target) -> Result<Self> {
+    fn open(context: &Context, read: &dyn ReadStore, target: &WatchTarget) -> Result<Self> {
         match target {
-            Target::Team(team) => Ok(Self::Team {
+            WatchTarget::Team(team) => Ok(Self::Team {
                 live: Box::new(
                     LiveTeam::open(read, team, &context.config.limits())?
                         .beside_sessions(&context.layout, read),
                 ),
                 changes: None,
             }),
-            Target::Session(id) => {
+            WatchTarget::Session(id) => {
                 let sessions = Sessions::of(&context.layout, &context.layout.project);
                 let view = sessions.view(id, read.now());
                 let gone = || AppError::not_found("the session no longer exists");
@@ -148,7 +152,7 @@ impl WatchedTarget {
     }
 
     /// Reads the next part of a long journal; returns whether there was any.
-    fn read_on(&mut self, read: &dyn Read) -> Result<bool> {
+    fn read_on(&mut self, read: &dyn ReadStore) -> Result<bool> {
         match self {
             Self::Team { live, .. } if !live.is_read() => {
                 live.read_on(read)?;
@@ -159,7 +163,7 @@ impl WatchedTarget {
     }
 
     /// Applies changes; returns whether there were any. `aged`: time has passed, so ages have changed in any case.
-    fn take_in(&mut self, read: &dyn Read, aged: bool) -> Result<bool> {
+    fn apply_changes(&mut self, read: &dyn ReadStore, aged: bool) -> Result<bool> {
         match self {
             Self::Team { live, changes } => {
                 let found: Vec<Change> = changes
@@ -186,7 +190,7 @@ impl WatchedTarget {
     }
 }
 
-fn show_once(context: &Context, target: &Target) -> Result {
+fn show_once(context: &Context, target: &WatchTarget) -> Result {
     let read = context.read()?;
     let mut seen = WatchedTarget::open(context, read, target)?;
     while seen.read_on(read)? {}
@@ -194,7 +198,7 @@ fn show_once(context: &Context, target: &Target) -> Result {
     context.out.answer(
         || redacted(json!({ "teams": [seen.view()] })),
         || {
-            let scene = Scene {
+            let scene = TopFrame {
                 log: log_lines(context, &seen, 0),
                 ..scene(read, &seen)
             };
@@ -225,8 +229,8 @@ fn asked_size(variable: &str) -> Option<u16> {
     (asked > 0).then(|| asked.clamp(LEAST, MOST))
 }
 
-fn scene(read: &dyn Read, seen: &WatchedTarget) -> Scene {
-    Scene::new(seen.view().clone(), seen.timeline(), read.now())
+fn scene(read: &dyn ReadStore, seen: &WatchedTarget) -> TopFrame {
+    TopFrame::new(seen.view().clone(), seen.timeline(), read.now())
 }
 
 /// Returns the end of the selected worker's log.
@@ -250,14 +254,14 @@ fn log_lines(context: &Context, seen: &WatchedTarget, worker: usize) -> Vec<LogL
 struct TopScreen<'a> {
     context: &'a Context,
     store: Arc<dyn Store>,
-    targets: Vec<Target>,
+    targets: Vec<WatchTarget>,
     place: usize,
     seen: WatchedTarget,
     worker: usize,
     first_task: usize,
     log: Vec<LogLine>,
     /// The answer that is being typed.
-    answering: Option<Answering>,
+    answering: Option<AnswerDraft>,
     /// The result of the last answer, until the next key.
     said: Option<String>,
 }
@@ -277,12 +281,12 @@ enum AnswerTo {
 }
 
 /// An answer that is being typed.
-struct Answering {
+struct AnswerDraft {
     to: AnswerTo,
     typed: String,
 }
 
-impl Answering {
+impl AnswerDraft {
     /// Returns the text before the input line.
     fn about(&self) -> String {
         match &self.to {
@@ -296,9 +300,9 @@ impl Answering {
 }
 
 impl<'a> TopScreen<'a> {
-    fn begin(context: &'a Context, targets: Vec<Target>) -> Result<Self> {
+    fn begin(context: &'a Context, targets: Vec<WatchTarget>) -> Result<Self> {
         let store = context.shared_store()?;
-        let seen = look_at(context, &store, &targets[0])?;
+        let seen = open_target(context, &store, &targets[0])?;
         Ok(Self {
             context,
             store,
@@ -313,7 +317,7 @@ impl<'a> TopScreen<'a> {
         })
     }
 
-    fn go_on(mut self) -> Result {
+    fn run(mut self) -> Result {
         let mut screen = TerminalScreen::take().map_err(no_screen)?;
         let mut ticked: Option<Instant> = None;
         let mut draws = true;
@@ -324,7 +328,7 @@ impl<'a> TopScreen<'a> {
                 ticked = Some(Instant::now());
                 draws = true;
             }
-            draws |= self.seen.take_in(&*self.store, aged)?;
+            draws |= self.seen.apply_changes(&*self.store, aged)?;
             // A long journal is read in parts between frames, so that keys still work.
             let until = Instant::now() + BEAT;
             while Instant::now() < until && self.seen.read_on(&*self.store)? {
@@ -338,7 +342,7 @@ impl<'a> TopScreen<'a> {
                 match screen.line_key(BEAT).map_err(no_screen)? {
                     Some(LineKey::Quit) => return Ok(()),
                     Some(key) => {
-                        self.wrote(key);
+                        self.handle_line_key(key);
                         draws = true;
                     }
                     None => {}
@@ -348,14 +352,14 @@ impl<'a> TopScreen<'a> {
                     return Ok(());
                 }
                 self.said = None;
-                self.typed(key)?;
+                self.handle_key(key)?;
                 ticked = None;
             }
         }
     }
 
-    fn scene(&self) -> Scene {
-        Scene {
+    fn scene(&self) -> TopFrame {
+        TopFrame {
             place: (self.place + 1, self.targets.len()),
             worker: self.worker,
             first_task: self.first_task,
@@ -389,7 +393,7 @@ impl<'a> TopScreen<'a> {
     }
 
     /// Handles a key while an answer is being typed.
-    fn wrote(&mut self, key: LineKey) {
+    fn handle_line_key(&mut self, key: LineKey) {
         let Some(answering) = &mut self.answering else {
             return;
         };
@@ -407,7 +411,7 @@ impl<'a> TopScreen<'a> {
                 if let Some(answering) = self.answering.take() {
                     self.said = Some(match self.send(&answering) {
                         Ok(said) => said,
-                        Err(error) => viewed_line(&error.to_string()),
+                        Err(error) => display_line(&error.to_string()),
                     });
                 }
             }
@@ -415,7 +419,7 @@ impl<'a> TopScreen<'a> {
         }
     }
 
-    fn send(&self, answering: &Answering) -> Result<String> {
+    fn send(&self, answering: &AnswerDraft) -> Result<String> {
         let WatchedTarget::Team { .. } = &self.seen else {
             return Err(AppError::usage("a session cannot be answered"));
         };
@@ -430,7 +434,7 @@ impl<'a> TopScreen<'a> {
                     Reply::Words(typed.to_owned())
                 };
                 let answered = questions::answer(self.context, &team, id.parse()?, reply)?;
-                let asker = viewed_line(answered.question.asked_by.as_str());
+                let asker = display_line(answered.question.asked_by.as_str());
                 Ok(match answered.task {
                     Some(task) => format!("created task {task}, as {asker} proposed"),
                     None => format!("{asker} has the answer"),
@@ -451,7 +455,7 @@ impl<'a> TopScreen<'a> {
         }
     }
 
-    fn typed(&mut self, key: KeyPress) -> Result {
+    fn handle_key(&mut self, key: KeyPress) -> Result {
         let count = self.targets.len();
         match key {
             KeyPress::Up => self.worker = self.worker.saturating_sub(1),
@@ -464,11 +468,11 @@ impl<'a> TopScreen<'a> {
                 let last = self.seen.view().tasks.len().saturating_sub(1);
                 self.first_task = (self.first_task + 5).min(last);
             }
-            KeyPress::Left => self.turn_to((self.place + count - 1) % count)?,
-            KeyPress::Right => self.turn_to((self.place + 1) % count)?,
+            KeyPress::Left => self.switch_to((self.place + count - 1) % count)?,
+            KeyPress::Right => self.switch_to((self.place + 1) % count)?,
             KeyPress::Answer(place) => {
                 let to = self.asked().into_iter().nth(place.saturating_sub(1));
-                self.answering = to.map(|to| Answering {
+                self.answering = to.map(|to| AnswerDraft {
                     to,
                     typed: String::new(),
                 });
@@ -478,11 +482,11 @@ impl<'a> TopScreen<'a> {
         Ok(())
     }
 
-    fn turn_to(&mut self, place: usize) -> Result {
+    fn switch_to(&mut self, place: usize) -> Result {
         if place == self.place {
             return Ok(());
         }
-        self.seen = look_at(self.context, &self.store, &self.targets[place])?;
+        self.seen = open_target(self.context, &self.store, &self.targets[place])?;
         self.place = place;
         self.worker = 0;
         self.first_task = 0;
@@ -491,9 +495,13 @@ impl<'a> TopScreen<'a> {
 }
 
 /// Opens a target and subscribes to its changes.
-fn look_at(context: &Context, store: &Arc<dyn Store>, target: &Target) -> Result<WatchedTarget> {
+fn open_target(
+    context: &Context,
+    store: &Arc<dyn Store>,
+    target: &WatchTarget,
+) -> Result<WatchedTarget> {
     let mut seen = WatchedTarget::open(context, &**store, target)?;
-    if let (WatchedTarget::Team { live, changes }, Target::Team(team)) = (&mut seen, target) {
+    if let (WatchedTarget::Team { live, changes }, WatchTarget::Team(team)) = (&mut seen, target) {
         *changes = Some(follow(store, team, live.last())?);
     }
     Ok(seen)
@@ -513,7 +521,7 @@ fn follow(store: &Arc<dyn Store>, team: &TeamName, after: u64) -> Result<Receive
                         return;
                     }
                 }
-                Err(error) if error.kind == Kind::NotFound => return,
+                Err(error) if error.kind == StoreErrorKind::NotFound => return,
                 Err(_) => std::thread::sleep(TICK),
             }
         }

@@ -6,7 +6,7 @@ use teamster_app::trust::{self, ProjectDemands, TrustState};
 
 use crate::context::Context;
 use crate::error::{AppError, Result};
-use crate::shown::line;
+use crate::shown::plain_line;
 
 /// Allow or revoke commands that come with this project
 ///
@@ -47,7 +47,7 @@ impl TrustArgs {
                     };
                     format!(
                         "{} {what}",
-                        line(&context.layout.project.display().to_string())
+                        plain_line(&context.layout.project.display().to_string())
                     )
                 },
             );
@@ -55,7 +55,7 @@ impl TrustArgs {
         if self.yes {
             context.must_be_a_person("trusting a project")?;
         }
-        let mut project = ProjectDemands::look(&context.layout, &context.config)?;
+        let mut project = ProjectDemands::read(&context.layout, &context.config)?;
         let is_open = matches!(project.state(), TrustState::New | TrustState::Changed);
         if !self.show && is_open {
             let accepted = if self.yes {
@@ -72,7 +72,7 @@ impl TrustArgs {
                 return Err(AppError::refused("nothing was accepted")
                     .hint("commands that come with the project will not run"));
             }
-            project = ProjectDemands::look(&context.layout, &context.config)?;
+            project = ProjectDemands::read(&context.layout, &context.config)?;
         }
         context.out.answer(
             || {

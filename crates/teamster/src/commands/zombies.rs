@@ -13,8 +13,8 @@ use teamster_types::time::say_span;
 use crate::commands::{all_removed, span};
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{redacted, viewed_line};
-use crate::table::{Cell, TextTable, Tone};
+use crate::shown::{display_line, redacted};
+use crate::table::{TableCell, TextTable, Tone};
 
 /// Find and remove teams, processes and worktrees left behind
 #[derive(Args, Debug)]
@@ -193,7 +193,7 @@ fn scan_text(found: &[Zombie], colour: bool) -> String {
             ZombieAction::Reap => Tone::Notable,
             ZombieAction::Keep => Tone::Plain,
         };
-        let action = Cell::new(zombie.action.as_str(), tone);
+        let action = TableCell::new(zombie.action.as_str(), tone);
         table.row(zombie_cells(zombie, action, &zombie.evidence.join(", ")));
     }
     let mut text = table.render(colour);
@@ -220,7 +220,11 @@ fn reap_text(report: &ReapReport, dry_run: bool, colour: bool) -> String {
                 (false, None) if would_go => ("would reap", Tone::Notable),
                 (false, None) => ("kept", Tone::Plain),
             };
-            table.row(zombie_cells(&done.zombie, Cell::new(word, tone), &evidence));
+            table.row(zombie_cells(
+                &done.zombie,
+                TableCell::new(word, tone),
+                &evidence,
+            ));
         }
         text.push_str(&table.render(colour));
     }
@@ -239,7 +243,7 @@ fn reap_text(report: &ReapReport, dry_run: bool, colour: bool) -> String {
         let _ = writeln!(
             text,
             "\nin the trash: {}",
-            viewed_line(&escaped_name(problem))
+            display_line(&escaped_name(problem))
         );
     }
     let left = report.zombies.iter().filter(|done| !done.reaped);
@@ -247,14 +251,14 @@ fn reap_text(report: &ReapReport, dry_run: bool, colour: bool) -> String {
     text
 }
 
-fn zombie_cells(zombie: &Zombie, action: Cell, evidence: &str) -> [Cell; 6] {
+fn zombie_cells(zombie: &Zombie, action: TableCell, evidence: &str) -> [TableCell; 6] {
     [
         zombie.kind.as_str().into(),
         escaped_name(&zombie.name).into(),
         escaped_name(&zombie.team).into(),
         say_span(zombie.age).into(),
         action,
-        Cell::new(viewed_line(&escaped_name(evidence)), Tone::Faint),
+        TableCell::new(display_line(&escaped_name(evidence)), Tone::Faint),
     ]
 }
 

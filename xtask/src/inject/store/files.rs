@@ -142,11 +142,11 @@ impl Files {
                 let task = teamster_types::task::Task::parse(&id, file.to_string().as_bytes());
                 Some((told.take(&id)?, task.ok()?))
             });
-            let is_same =
-                parsed.is_some_and(|(told, task)| teamster_store::rebuild::same(&told, &task));
+            let is_same = parsed
+                .is_some_and(|(told, task)| teamster_store::rebuild::is_same_task(&told, &task));
             check!(self.problems, is_same => "the journal does not rebuild task {id}");
         }
-        for task in told.rest() {
+        for task in told.remaining() {
             let problem = format!("the journal tells of task {} too", task.id());
             self.problems.push(problem);
         }

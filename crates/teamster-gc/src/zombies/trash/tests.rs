@@ -86,8 +86,8 @@ fn move_after(claude: &Claude, meanwhile: impl FnOnce(&Path)) -> MoveOutcome {
 
 #[test]
 fn a_team_that_changed_since_it_was_judged_stays() {
-    type Meanwhile = fn(&Path);
-    let changes: [Meanwhile; 5] = [
+    type Interference = fn(&Path);
+    let changes: [Interference; 5] = [
         |root| std::fs::write(root.join("teams/old/config.json"), "{\"a\":1}").unwrap(),
         |root| std::fs::write(root.join("tasks/old/2.json"), "{}").unwrap(),
         |root| std::fs::remove_file(root.join("tasks/old/1.json")).unwrap(),

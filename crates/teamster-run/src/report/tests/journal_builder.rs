@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use teamster_journal::{Event, EventKind, NewEvent};
-use teamster_store::{ClaimRequest, Read as _, Store as _};
+use teamster_store::{ClaimRequest, ReadStore as _, Store as _};
 use teamster_testkit::{ManualClock, MemStore};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TaskId, TeamName, Time};
@@ -33,7 +33,7 @@ impl JournalBuilder {
             pid_ns: String::new(),
             host: String::new(),
         };
-        let store = MemStore::new(clock.clone(), me, |_| Life::Alive);
+        let store = MemStore::new(clock.clone(), me, |_| ProcessState::Alive);
         let team: TeamName = "fix-auth".parse().unwrap();
         let member = |name: &&str| NewMember {
             name: name.parse().unwrap(),

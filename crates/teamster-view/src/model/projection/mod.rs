@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::Value;
 use teamster_journal::payload::MessageSent;
 use teamster_journal::{Event, EventKind, RunHistory, TeamState, family};
-use teamster_store::{Read, Result, rebuild};
+use teamster_store::{ReadStore, Result, rebuild};
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName, Time};
 
@@ -36,16 +36,16 @@ pub struct TeamProjection {
     first: Option<Time>,
     state: TeamState,
     tasks: rebuild::Tasks,
-    times: BTreeMap<TaskId, Times>,
+    times: BTreeMap<TaskId, TaskTimes>,
     messages: VecDeque<MessageView>,
     message_count: u64,
     curve: CostCurve,
-    ticks: Ticks,
+    ticks: TickSampler,
 }
 
 /// When a task was started and ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Times {
+pub(super) struct TaskTimes {
     pub(super) started: Option<Time>,
     pub(super) ended: Option<Time>,
     pub(super) fixes: Option<TaskId>,
@@ -61,14 +61,14 @@ impl TeamProjection {
     }
 
     /// Returns the projection of a team up to and including the position `seq`.
-    pub fn at(read: &dyn Read, team: &TeamName, seq: u64) -> Result<Self> {
+    pub fn at(read: &dyn ReadStore, team: &TeamName, seq: u64) -> Result<Self> {
         let mut projection = Self::of(team.as_str());
         projection.advance_to(read, team, seq)?;
         Ok(projection)
     }
 
     /// Advances the projection up to and including the position `seq`.
-    pub fn advance_to(&mut self, read: &dyn Read, team: &TeamName, seq: u64) -> Result<()> {
+    pub fn advance_to(&mut self, read: &dyn ReadStore, team: &TeamName, seq: u64) -> Result<()> {
         while self.seq < seq {
             let wanted = usize::try_from(seq - self.seq).unwrap_or(PAGE).min(PAGE);
             let before = self.seq;
@@ -191,13 +191,13 @@ fn message(event: &Event, sent: &MessageSent) -> MessageView {
 
 /// Evenly spread positions: at most twice [`MOST_TICKS`] are kept; beyond that, every other one is dropped.
 #[derive(Clone, Debug, Default)]
-struct Ticks {
+struct TickSampler {
     kept: Vec<Tick>,
     last: Option<Tick>,
     every: u64,
 }
 
-impl Ticks {
+impl TickSampler {
     fn put(&mut self, seq: u64, at: Time) {
         self.last = Some(Tick { seq, at });
         let every = self.every.max(1);

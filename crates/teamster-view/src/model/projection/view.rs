@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use teamster_journal::{TeamState, WorkerPhase, WorkerState};
-use teamster_types::graph::{critical_path, standings};
+use teamster_types::graph::{critical_path, explain_states};
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::ProviderLimit;
 use teamster_types::phrase::{Phrase, PhraseCode, PhraseKey};
@@ -11,7 +11,7 @@ use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
-use super::{TeamProjection, Times, money, runs, stage_spans};
+use super::{TaskTimes, TeamProjection, money, runs, stage_spans};
 use crate::model::collaboration;
 use crate::model::cost::{CostView, Spent};
 use crate::model::graph::levels;
@@ -24,8 +24,8 @@ impl TeamProjection {
     /// Returns the view of the team right after the last applied event.
     pub fn view(&self) -> TeamView {
         let now = self.state.last.unwrap_or(Time::from_millis(0));
-        let tasks: Vec<Task> = self.tasks.rest();
-        let standings = standings(&tasks, now);
+        let tasks: Vec<Task> = self.tasks.remaining();
+        let standings = explain_states(&tasks, now);
         let critical = critical_path(&tasks);
         let on_it: HashSet<&TaskId> = critical.iter().collect();
         let levels = levels(&tasks);
@@ -140,7 +140,7 @@ impl TeamProjection {
     }
 
     pub(crate) fn add_times(&self, row: &mut TaskRow) {
-        if let Some(Times {
+        if let Some(TaskTimes {
             started,
             ended,
             fixes,

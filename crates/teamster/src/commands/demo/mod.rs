@@ -2,7 +2,7 @@
 
 mod files;
 mod messages;
-mod showing;
+mod studio;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::output::Output;
 use crate::shown::plain;
 use messages::DemoMessages;
-use showing::DemoStudio;
+use studio::DemoStudio;
 
 /// The name of the demo's own team.
 const TEAM: &str = "demo";
@@ -64,7 +64,7 @@ struct DemoRun {
 impl DemoArgs {
     pub fn run(self, out: Output) -> Result {
         match &self.made {
-            Some(folder) => go(out, folder, self.no_studio),
+            Some(folder) => run_team(out, folder, self.no_studio),
             None => self.make(out),
         }
     }
@@ -114,7 +114,7 @@ impl DemoArgs {
 }
 
 /// Runs the team, in the environment that [`DemoArgs::make`] has set.
-fn go(out: Output, folder: &Path, no_studio: bool) -> Result {
+fn run_team(out: Output, folder: &Path, no_studio: bool) -> Result {
     let context = Context::find_checked(out)?;
     let messages = DemoMessages::new(folder);
     let team: TeamName = TEAM.parse()?;
@@ -143,7 +143,7 @@ fn go(out: Output, folder: &Path, no_studio: bool) -> Result {
         || plain(&messages.end(&report, showing.is_some())),
     )?;
     if let Some(showing) = showing {
-        showing.until_nobody_looks(&context);
+        showing.wait_until_closed(&context);
     }
     Ok(())
 }

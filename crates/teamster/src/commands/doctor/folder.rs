@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use teamster_fs::layout::Layout;
-use teamster_fs::{Dir, FsError, Lock, Sync, Waited, random_hex};
+use teamster_fs::{Dir, Durability, FsError, Lock, LockWait, random_hex};
 
 use super::DoctorCheck;
 
@@ -20,7 +20,7 @@ pub(super) fn checks(layout: &Layout) -> Vec<DoctorCheck> {
     match Dir::open_root(folder) {
         Ok(Some(dir)) => {
             let mut checks = vec![file_system(folder)];
-            match try_out(&dir) {
+            match test_operations(&dir) {
                 Ok(tried) => {
                     checks.insert(
                         0,
@@ -65,11 +65,11 @@ fn missing(folder: &Path) -> DoctorCheck {
     }
 }
 
-fn try_out(dir: &Dir) -> Result<Vec<DoctorCheck>, FsError> {
+fn test_operations(dir: &Dir) -> Result<Vec<DoctorCheck>, FsError> {
     // The name has the form of the store's temporary files, so that it is cleaned up if this process dies here.
     let name = |what: &str| format!(".doctor-{what}.{}.{}.tmp", std::process::id(), random_hex());
     let (first, second) = (name("a"), name("b"));
-    dir.create_new(&first, b"", Sync::Fast)?;
+    dir.create_new(&first, b"", Durability::Fast)?;
     let tried = try_rename(dir, &first, &second)
         .and_then(|rename| Ok(vec![rename, try_lock(dir, &second)?]));
     for left in [&first, &second] {
@@ -97,7 +97,7 @@ fn try_rename(dir: &Dir, from: &str, to: &str) -> Result<DoctorCheck, FsError> {
 
 fn try_lock(dir: &Dir, name: &str) -> Result<DoctorCheck, FsError> {
     let elsewhere = "use a local disk: set TEAMSTER_CLAUDE_DIR";
-    let Waited::Held(held) = Lock::wait(dir, name, Duration::ZERO, false)? else {
+    let LockWait::Held(held) = Lock::wait(dir, name, Duration::ZERO, false)? else {
         return Ok(DoctorCheck::wrong(
             LOCKS,
             "a free lock cannot be taken",
@@ -105,8 +105,8 @@ fn try_lock(dir: &Dir, name: &str) -> Result<DoctorCheck, FsError> {
         ));
     };
     let check = match Lock::wait(dir, name, Duration::ZERO, false)? {
-        Waited::TimedOut => DoctorCheck::fine(LOCKS, "work"),
-        Waited::Held(_) => DoctorCheck::wrong(LOCKS, "one lock can be held twice", elsewhere),
+        LockWait::TimedOut => DoctorCheck::fine(LOCKS, "work"),
+        LockWait::Held(_) => DoctorCheck::wrong(LOCKS, "one lock can be held twice", elsewhere),
     };
     drop(held);
     Ok(check)

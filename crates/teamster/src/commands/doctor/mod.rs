@@ -15,8 +15,8 @@ use teamster_agents::detect::InstalledClient;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::output::Output;
-use crate::shown::{redacted, viewed_line};
-use crate::table::{Cell, TextTable, Tone};
+use crate::shown::{display_line, redacted};
+use crate::table::{TableCell, TextTable, Tone};
 
 /// Check that everything teamster needs is installed and working
 #[derive(Args, Debug)]
@@ -145,11 +145,11 @@ fn text(checks: &[DoctorCheck], clients: &[InstalledClient], colour: bool) -> St
             (false, false) => ("note", Tone::Notable),
             (false, true) => ("wrong", Tone::Bad),
         };
-        let mut detail = viewed_line(&check.detail);
+        let mut detail = display_line(&check.detail);
         if let Some(hint) = &check.hint {
-            let _ = write!(detail, " — {}", viewed_line(hint));
+            let _ = write!(detail, " — {}", display_line(hint));
         }
-        table.row([check.name.into(), Cell::new(word, tone), detail.into()]);
+        table.row([check.name.into(), TableCell::new(word, tone), detail.into()]);
     }
     let mut text = table.render(colour);
     if !clients.is_empty() {
@@ -157,9 +157,9 @@ fn text(checks: &[DoctorCheck], clients: &[InstalledClient], colour: bool) -> St
         for client in clients {
             table.row([
                 client.name.into(),
-                viewed_line(client.version.as_deref().unwrap_or("unknown")).into(),
+                display_line(client.version.as_deref().unwrap_or("unknown")).into(),
                 runs(client),
-                viewed_line(&client.program.to_string_lossy()).into(),
+                display_line(&client.program.to_string_lossy()).into(),
             ]);
         }
         text.push('\n');
@@ -169,10 +169,10 @@ fn text(checks: &[DoctorCheck], clients: &[InstalledClient], colour: bool) -> St
 }
 
 /// Returns whether teamster can run workers with a client.
-fn runs(client: &InstalledClient) -> Cell {
+fn runs(client: &InstalledClient) -> TableCell {
     match (client.driver, client.missing.is_empty()) {
-        (false, _) => Cell::new("not yet", Tone::Notable),
-        (true, true) => Cell::new("yes", Tone::Good),
-        (true, false) => Cell::new("see above", Tone::Notable),
+        (false, _) => TableCell::new("not yet", Tone::Notable),
+        (true, true) => TableCell::new("yes", Tone::Good),
+        (true, false) => TableCell::new("see above", Tone::Notable),
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn check(context: &Context) -> DoctorCheck {
     if store.database().is_none() {
         return DoctorCheck::fine(NAME, "teams are kept in files");
     }
-    let report = stores::look(context, &store);
+    let report = stores::inspect(context, &store);
     if let Some(error) = &report.problem {
         return DoctorCheck::from_error(NAME, error);
     }

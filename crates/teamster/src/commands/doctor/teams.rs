@@ -6,8 +6,8 @@ use serde_json::Value;
 use teamster_fs::layout::{TASKS, TEAMS, staged, temp_owner};
 use teamster_fs::{Dir, FileKind, FsError};
 use teamster_gc::shell::readable;
-use teamster_store::Read;
-use teamster_types::process::{Life, ProcessId};
+use teamster_store::ReadStore;
+use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TaskId, TeamName, Time};
 
 use super::DoctorCheck;
@@ -101,7 +101,7 @@ fn verdict(name: &'static str, wrong: &[String], hint: &str) -> DoctorCheck {
     }
 }
 
-fn damaged_files(read: &dyn Read, team: &TeamName) -> Vec<String> {
+fn damaged_files(read: &dyn ReadStore, team: &TeamName) -> Vec<String> {
     let tasks = read.tasks(team).map(|list| list.problems);
     let beats = read.heartbeats(team).map(|(_, problems)| problems);
     let mut found = Vec::new();
@@ -128,7 +128,7 @@ struct LeftFiles {
 /// Finds what dead processes left in a team's two folders.
 fn left_behind(
     claude: &std::path::Path,
-    read: &dyn Read,
+    read: &dyn ReadStore,
     team: &TeamName,
 ) -> Result<LeftFiles, FsError> {
     let mut left = LeftFiles::default();
@@ -154,18 +154,18 @@ fn left_behind(
     Ok(left)
 }
 
-fn is_gone(read: &dyn Read, pid: u32) -> bool {
-    read.life(&ProcessId {
+fn is_gone(read: &dyn ReadStore, pid: u32) -> bool {
+    read.process_state(&ProcessId {
         pid,
         process_start_time: 0,
         boot_id: String::new(),
         pid_ns: String::new(),
         host: String::new(),
-    }) == Life::Gone
+    }) == ProcessState::Gone
 }
 
 /// A lock is stale if it is old and its process is proven gone. A lock that cannot be judged is not stale.
-fn is_stale_lock(folder: &Dir, name: &str, read: &dyn Read) -> Result<bool, FsError> {
+fn is_stale_lock(folder: &Dir, name: &str, read: &dyn ReadStore) -> Result<bool, FsError> {
     let is_claim_lock = name
         .strip_suffix(".lock")
         .is_some_and(|id| id.parse::<TaskId>().is_ok());
@@ -192,5 +192,5 @@ fn is_stale_lock(folder: &Dir, name: &str, read: &dyn Read) -> Result<bool, FsEr
         return Ok(false);
     };
     let is_old = read.now().as_millis() - made.as_millis() >= LOCK_AGE_MS;
-    Ok(is_old && read.life(&process) == Life::Gone)
+    Ok(is_old && read.process_state(&process) == ProcessState::Gone)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use teamster_journal::EventType;
-use teamster_store::{Change, Delivery, Filed, Read, Reader};
+use teamster_store::{Change, Delivery, ReadStore, Reader, StoredMessage};
 use teamster_types::message::Message;
 use teamster_types::text::fit;
 use teamster_types::{TeamName, Time};
@@ -18,8 +18,8 @@ use crate::cli::TeamSelector;
 use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{ago, line, plain, redacted, viewed, viewed_line};
-use crate::table::{Cell, TextTable, Tone};
+use crate::shown::{ago, display_line, display_text, plain, plain_line, redacted};
+use crate::table::{TableCell, TextTable, Tone};
 
 /// Read unacknowledged messages
 #[derive(Args, Debug)]
@@ -101,7 +101,7 @@ fn delivery_text(delivery: &Delivery, reader: &str) -> String {
             text,
             "{}  ({})\n{}",
             heading(message),
-            line(message.id()),
+            plain_line(message.id()),
             indented(&plain(message.content()))
         );
     }
@@ -186,7 +186,7 @@ impl MessageListArgs {
     }
 }
 
-fn message_cells(filed: &Filed, now: Time) -> [Cell; 5] {
+fn message_cells(filed: &StoredMessage, now: Time) -> [TableCell; 5] {
     let message = &filed.message;
     let sent = message.timestamp();
     let (state, tone) = match (filed.acked_at, filed.delivered_at) {
@@ -197,10 +197,10 @@ fn message_cells(filed: &Filed, now: Time) -> [Cell; 5] {
     };
     [
         ago(now, sent).into(),
-        viewed_line(message.from()).into(),
-        viewed_line(message.to()).into(),
-        Cell::new(state, tone),
-        fit(&viewed_line(message.content()), CONTENT_WIDTH).into(),
+        display_line(message.from()).into(),
+        display_line(message.to()).into(),
+        TableCell::new(state, tone),
+        fit(&display_line(message.content()), CONTENT_WIDTH).into(),
     ]
 }
 
@@ -274,20 +274,20 @@ impl MessageTailArgs {
     }
 }
 
-fn show_message(context: &Context, filed: &Filed) -> Result {
+fn show_message(context: &Context, filed: &StoredMessage) -> Result {
     context
         .out
         .answer(|| redacted(to_json(filed)), || message_text(filed))
 }
 
 /// Returns all messages by the time they were sent; those of one box keep their order.
-fn in_order(read: &dyn Read, team: &TeamName) -> Result<Vec<Filed>> {
+fn in_order(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<StoredMessage>> {
     let mut messages = read.messages(team)?;
     messages.sort_by_key(|filed| filed.message.timestamp());
     Ok(messages)
 }
 
-fn message_text(filed: &Filed) -> String {
-    let content = viewed(filed.message.content());
+fn message_text(filed: &StoredMessage) -> String {
+    let content = display_text(filed.message.content());
     format!("{}\n{}", heading(&filed.message), indented(&content))
 }

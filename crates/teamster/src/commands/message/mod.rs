@@ -13,7 +13,7 @@ use self::inbox::{MessageAckArgs, MessageListArgs, MessageReadArgs, MessageTailA
 use self::send::{MessageBroadcastArgs, MessageSendArgs};
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{line, moment};
+use crate::shown::{moment, plain_line};
 
 /// Send, read and follow messages
 #[derive(Args, Debug)]
@@ -52,9 +52,13 @@ impl MessageArgs {
 /// Returns `2026-02-07 12:00:00  lead → worker-1` and the type, unless it is a plain message. The content follows.
 fn heading(message: &Message) -> String {
     let at = message.timestamp().map_or_else(String::new, moment);
-    let mut text = format!("{at}  {} → {}", line(message.from()), line(message.to()));
+    let mut text = format!(
+        "{at}  {} → {}",
+        plain_line(message.from()),
+        plain_line(message.to())
+    );
     if message.kind() != "message" {
-        let _ = write!(text, "  [{}]", line(message.kind()));
+        let _ = write!(text, "  [{}]", plain_line(message.kind()));
     }
     text
 }

@@ -10,7 +10,7 @@ use crate::cli::TeamSelector;
 use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::line;
+use crate::shown::plain_line;
 
 /// Send a message to a worker, the lead or everyone
 #[derive(Args, Debug)]
@@ -47,18 +47,21 @@ impl MessageSendArgs {
                 (Recipient::All, _) | (_, None) => json!({ "sent": sent.len() }),
                 (_, Some(message)) => json!({ "message": message.as_object() }),
             },
-            || said(&to, &sent),
+            || sent_text(&to, &sent),
         )
     }
 }
 
-fn said(to: &Recipient, sent: &[Message]) -> String {
-    let names: Vec<String> = sent.iter().map(|message| line(message.to())).collect();
+fn sent_text(to: &Recipient, sent: &[Message]) -> String {
+    let names: Vec<String> = sent
+        .iter()
+        .map(|message| plain_line(message.to()))
+        .collect();
     match (to, sent) {
         (Recipient::Worker(_) | Recipient::Lead, [message]) => {
             format!(
                 "sent message {} to {}",
-                line(message.id()),
+                plain_line(message.id()),
                 names.join(", ")
             )
         }

@@ -10,7 +10,7 @@ use teamster_party::{MAX_ATTEMPTS, NewSession, Party};
 use super::{NONE, beside, now, session, session_of};
 use crate::context::Context;
 use crate::error::{AppError, Result};
-use crate::shown::{redacted, viewed_line};
+use crate::shown::{display_line, redacted};
 
 /// Start and show a session with an approval gate
 #[derive(Args, Debug)]
@@ -133,18 +133,18 @@ impl SessionStatusArgs {
                 let _ = writeln!(
                     text,
                     "{}  {}",
-                    viewed_line(&session.id),
-                    viewed_line(&session.phase)
+                    display_line(&session.id),
+                    display_line(&session.phase)
                 );
-                let _ = writeln!(text, "team  {}", viewed_line(&session.team));
-                let _ = writeln!(text, "task  {}", viewed_line(&session.task));
+                let _ = writeln!(text, "team  {}", display_line(&session.team));
+                let _ = writeln!(text, "task  {}", display_line(&session.task));
                 for passed in &session.phase_history {
-                    let (phase, reason) = (viewed_line(&passed.to), viewed_line(&passed.reason));
+                    let (phase, reason) = (display_line(&passed.to), display_line(&passed.reason));
                     let _ = writeln!(text, "  {}  {phase:18} {reason}", passed.at);
                 }
                 let _ = writeln!(text, "next  {}", next.join(", "));
                 for other in &others {
-                    let told = |key: &str| viewed_line(other[key].as_str().unwrap_or_default());
+                    let told = |key: &str| display_line(other[key].as_str().unwrap_or_default());
                     let (id, phase, path) = (told("id"), told("phase"), told("path"));
                     let _ = writeln!(text, "also  {id}  {phase}  in {path}");
                 }

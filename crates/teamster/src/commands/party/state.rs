@@ -7,7 +7,7 @@ use teamster_app::session_gate;
 use super::{NONE, beside, party, session};
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::viewed_line;
+use crate::shown::display_line;
 
 /// Move a session from phase to phase
 #[derive(Args, Debug)]
@@ -91,7 +91,13 @@ impl StateStatusArgs {
         let next = party.next_states(&session)?;
         context.out.answer(
             || json!({ "phase": session.phase, "active": session.is_active(), "next": next }),
-            || format!("{}; next: {}", viewed_line(&session.phase), next.join(", ")),
+            || {
+                format!(
+                    "{}; next: {}",
+                    display_line(&session.phase),
+                    next.join(", ")
+                )
+            },
         )
     }
 }

@@ -8,7 +8,7 @@ use teamster_party::{NewTicket, TicketStatus};
 use super::{now, party};
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{redacted, viewed_line};
+use crate::shown::{display_line, redacted};
 use crate::table::TextTable;
 
 /// Create, list and update the tickets of a session
@@ -109,10 +109,10 @@ impl TicketListArgs {
                 let mut table = TextTable::new(["ID", "STATUS", "ASSIGNEE", "TITLE"]);
                 for ticket in &tickets {
                     table.row([
-                        viewed_line(&ticket.id).into(),
+                        display_line(&ticket.id).into(),
                         ticket.status.as_str().into(),
-                        viewed_line(ticket.assignee.as_deref().unwrap_or_default()).into(),
-                        viewed_line(&ticket.title).into(),
+                        display_line(ticket.assignee.as_deref().unwrap_or_default()).into(),
+                        display_line(&ticket.title).into(),
                     ]);
                 }
                 table.render(context.out.has_colour())

@@ -24,16 +24,16 @@ pub fn host(
     reply: Option<GateReply>,
 ) -> Result {
     let way_on = if spec.collects {
-        WayOn::Merge
+        ContinueCommand::Merge
     } else {
-        WayOn::Resume {
+        ContinueCommand::Resume {
             max_fix: spec.max_fix,
         }
     };
     let mut observer = observer::make(context, RunTerminal::of(context, team, reply));
     let exit = runs::host(context, team, spec, lock, observer.as_mut())?;
     drop(observer);
-    says_how(context, team, way_on, &exit)
+    report_exit(context, team, way_on, &exit)
 }
 
 /// Merges the finished work, and reports the result.
@@ -41,12 +41,12 @@ pub fn merge(context: &Context, team: &TeamName, ready: ReadyMerge) -> Result {
     let mut observer = observer::make(context, RunTerminal::of(context, team, None));
     let exit = ready.host(context, observer.as_mut())?;
     drop(observer);
-    says_how(context, team, WayOn::Merge, &exit)
+    report_exit(context, team, ContinueCommand::Merge, &exit)
 }
 
 /// The command that continues an unfinished run or merge.
 #[derive(Clone, Copy)]
-enum WayOn {
+enum ContinueCommand {
     /// Resume the run, with more fix rounds than this if it used them up.
     Resume { max_fix: u32 },
     /// Merge the finished work again.
@@ -54,18 +54,23 @@ enum WayOn {
 }
 
 /// Reports the result, and exits with its code.
-fn says_how(context: &Context, team: &TeamName, way_on: WayOn, exit: &HostExit) -> Result {
+fn report_exit(
+    context: &Context,
+    team: &TeamName,
+    way_on: ContinueCommand,
+    exit: &HostExit,
+) -> Result {
     let (word, code, why, hint) = match exit {
         HostExit::Over(finished) => {
             let report = teamster_fs::layout::report_folders(team).join("/");
             let hint = if finished.is_resumable() {
                 let command = match way_on {
-                    WayOn::Merge => format!("teamster merge {team}"),
+                    ContinueCommand::Merge => format!("teamster merge {team}"),
                     // With the same number of rounds it would only end the same way again.
-                    WayOn::Resume { max_fix } if finished.needs_more_rounds() => {
+                    ContinueCommand::Resume { max_fix } if finished.needs_more_rounds() => {
                         format!("teamster run --resume {team} --max-fix {}", max_fix + 2)
                     }
-                    WayOn::Resume { .. } => format!("teamster run --resume {team}"),
+                    ContinueCommand::Resume { .. } => format!("teamster run --resume {team}"),
                 };
                 let project = teamster_app::workers::project_of(context, team)?;
                 let trace = trace_log::of_host(&project, team)
@@ -111,7 +116,7 @@ fn says_how(context: &Context, team: &TeamName, way_on: WayOn, exit: &HostExit) 
             context.out.text(&format!(
                 "{}: {}\n{hint}\n",
                 word.replace('_', " "),
-                crate::shown::viewed_line(why)
+                crate::shown::display_line(why)
             ))?;
         }
         return Ok(());

@@ -11,7 +11,7 @@ use teamster_journal::{Event, EventKind, PermissionRequest, Planning, QuestionSt
 use teamster_types::TaskId;
 use teamster_types::text::clip;
 
-use crate::shown::viewed_line;
+use crate::shown::display_line;
 
 /// The longest handover or finding that a line shows, in characters. The full text is in the task and at the gate.
 const LONGEST_WORDS: usize = 200;
@@ -34,7 +34,7 @@ impl EventMessages {
         self.questions.apply(event, &what);
         self.planning.apply(event, &what);
         let line = self.line(event, &what)?;
-        Some(viewed_line(&line))
+        Some(display_line(&line))
     }
 
     /// Returns how to answer the question in an event; empty when it is not for a person.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use teamster_app::runs::{self, PreparedRun, ResumeRequest, RunRequest};
-use teamster_app::trust::Unknown;
+use teamster_app::trust::UntrustedPolicy;
 use teamster_journal::payload::{Approve, Budget, Distribution, ReviewMode};
 use teamster_types::TeamName;
 use teamster_types::flow::FlowKind;
@@ -210,7 +210,7 @@ impl RunArgs {
     }
 
     pub fn run(self, context: &Context) -> Result {
-        let unknown = Unknown::of_flag(self.trust_project);
+        let unknown = UntrustedPolicy::of_flag(self.trust_project);
         if let Some(team) = &self.resume {
             let team: TeamName = team.parse()?;
             let request = ResumeRequest {

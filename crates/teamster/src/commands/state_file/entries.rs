@@ -9,7 +9,7 @@ use super::session::model;
 use super::{StateSessionArgs, apply};
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{say_progress, viewed_line};
+use crate::shown::{display_line, say_progress};
 
 /// Add a teammate as spawning, replacing one of the same name
 #[derive(Args, Debug)]
@@ -41,7 +41,7 @@ pub struct StateFileAddArgs {
 
 impl StateFileAddArgs {
     pub fn run(self, context: &Context) -> Result {
-        let name = viewed_line(&self.name);
+        let name = display_line(&self.name);
         let row = TeammateRow {
             name: self.name,
             role: self.role,
@@ -82,7 +82,7 @@ pub struct StateFileStatusArgs {
 
 impl StateFileStatusArgs {
     pub fn run(self, context: &Context) -> Result {
-        let said = format!("{} is {}", viewed_line(&self.name), self.word.as_str());
+        let said = format!("{} is {}", display_line(&self.name), self.word.as_str());
         let op = Op::Status {
             name: self.name,
             status: self.word,
@@ -115,7 +115,7 @@ pub struct StateFileRemoveArgs {
 
 impl StateFileRemoveArgs {
     pub fn run(self, context: &Context) -> Result {
-        let said = format!("{} is gone", viewed_line(&self.name));
+        let said = format!("{} is gone", display_line(&self.name));
         apply(
             context,
             &self.session,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use teamster_app::env_vars;
-use teamster_claude::state::{AgentState, Effect, Op, StateChange, States};
+use teamster_claude::state::{AgentState, Effect, Op, StateChange, StateFiles};
 use teamster_fs::layout;
 use teamster_store::{Clock, SystemClock};
 
@@ -21,7 +21,7 @@ use self::session::{
 };
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::line;
+use crate::shown::plain_line;
 
 /// How long a script waits for hooks and other scripts that hold the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -101,19 +101,19 @@ fn apply(
     said: impl FnOnce(&AgentState) -> String,
 ) -> Result {
     let change = StateChange::new(session.id(), SystemClock.now(), vec![op]);
-    let applied = States::of(&context.layout).apply(change, PATIENCE)?;
+    let applied = StateFiles::of(&context.layout).apply(change, PATIENCE)?;
     let no_state = || no_state_of(session);
     let state = applied.state.ok_or_else(no_state)?;
     match applied.effects.into_iter().next() {
         Some(Effect::NoState) | None => Err(no_state()),
         Some(Effect::Unknown(name)) => Err(AppError::not_found(format!(
             "no teammate is called {}",
-            line(&name)
+            plain_line(&name)
         ))
         .hint("`teamster state-file read` lists them")),
         Some(Effect::Full(name)) => Err(AppError::refused(format!(
             "{} was not added: there are already ten teammates, all of them active",
-            line(&name)
+            plain_line(&name)
         ))
         .hint(
             "a completed or failed teammate is replaced; `teamster state-file remove` removes one",
@@ -122,7 +122,7 @@ fn apply(
             ErrorKind::Conflict,
             format!(
                 "{} is {} and cannot become {}",
-                line(&name),
+                plain_line(&name),
                 from.as_str(),
                 to.as_str()
             ),
@@ -137,7 +137,7 @@ fn apply(
 }
 
 fn no_state_of(session: &StateSessionArgs) -> AppError {
-    let id = line(session.id());
+    let id = plain_line(session.id());
     AppError::not_found(format!("session {id} has no state in this project")).hint(
         "`teamster state-file init` starts one, `--session` selects another, and `teamster state-file read --all` lists all",
     )

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::json;
-use teamster_claude::state::{AgentState, Begin, Liveness, Model, Op, Pattern, Phase, States};
+use teamster_claude::state::{AgentState, Begin, Liveness, Model, Op, Pattern, Phase, StateFiles};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::Time;
 
 use super::{StateSessionArgs, apply, no_state};
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{ago, say_progress, viewed_line};
+use crate::shown::{ago, display_line, say_progress};
 use crate::table::TextTable;
 
 /// Print the path of this project's state, whether it exists or not
@@ -24,7 +24,7 @@ pub struct StateFilePathArgs {}
 
 impl StateFilePathArgs {
     pub fn run(self, context: &Context) -> Result {
-        let states = States::of(&context.layout);
+        let states = StateFiles::of(&context.layout);
         let path = states.path();
         context.out.answer(
             || {
@@ -61,10 +61,10 @@ pub struct StateFileReadArgs {
 
 impl StateFileReadArgs {
     pub fn run(self, context: &Context) -> Result {
-        let states = States::of(&context.layout);
+        let states = StateFiles::of(&context.layout);
         let now = SystemClock.now();
         let text = |state: &AgentState| {
-            let liveness = states.viewed(state, now);
+            let liveness = states.liveness(state, now);
             state_text(state, liveness, now, context.out.has_colour())
         };
         if self.all {
@@ -75,7 +75,7 @@ impl StateFileReadArgs {
                     let texts = all.iter().map(|state| {
                         format!(
                             "session {}\n{}",
-                            viewed_line(&state.session_id),
+                            display_line(&state.session_id),
                             text(state)
                         )
                     });
@@ -96,7 +96,7 @@ fn state_text(state: &AgentState, liveness: Liveness, now: Time, colour: bool) -
     let mut text = liveness.as_str().to_owned();
     for (what, name) in [("team", &state.team_name), ("feature", &state.feature)] {
         if !name.is_empty() {
-            let _ = write!(text, ", {what} {}", viewed_line(name));
+            let _ = write!(text, ", {what} {}", display_line(name));
         }
     }
     let _ = writeln!(
@@ -110,11 +110,11 @@ fn state_text(state: &AgentState, liveness: Liveness, now: Time, colour: bool) -
         let mut table = TextTable::new(["NAME", "ROLE", "MODEL", "STATUS", "TASK"]);
         for row in &state.teammates {
             table.row([
-                viewed_line(&row.name).into(),
-                viewed_line(&row.role).into(),
+                display_line(&row.name).into(),
+                display_line(&row.role).into(),
                 row.model.as_str().into(),
                 row.status.as_str().into(),
-                viewed_line(row.current_task.as_deref().unwrap_or_default()).into(),
+                display_line(row.current_task.as_deref().unwrap_or_default()).into(),
             ]);
         }
         text.push_str(&table.render(colour));
@@ -123,9 +123,9 @@ fn state_text(state: &AgentState, liveness: Liveness, now: Time, colour: bool) -
         let _ = writeln!(
             text,
             "{} → {}: {}",
-            viewed_line(&letter.from),
-            viewed_line(&letter.to),
-            viewed_line(&letter.content)
+            display_line(&letter.from),
+            display_line(&letter.to),
+            display_line(&letter.content)
         );
     }
     text

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use teamster_app::recordable;
 use teamster_fs::layout::{self, Layout};
-use teamster_fs::{Dir, Sync};
+use teamster_fs::{Dir, Durability};
 use teamster_store::{Clock, SystemClock};
 use teamster_studio::keys::Keys;
 use teamster_types::Time;
@@ -50,7 +50,7 @@ pub(super) fn remember(layout: &Layout, named: &[PathBuf]) -> Result<(String, Ve
     memory.projects.splice(0..0, named);
     memory.projects.truncate(MOST_PROJECTS);
     let bytes = serde_json::to_vec_pretty(&memory).unwrap_or_default();
-    folder.replace(layout::STUDIO, &bytes, Sync::Durable)?;
+    folder.replace(layout::STUDIO, &bytes, Durability::Durable)?;
     let projects = memory.projects.iter().map(PathBuf::from);
     Ok((memory.key, projects.filter(|path| path.is_dir()).collect()))
 }

@@ -212,12 +212,12 @@ pub struct TaskReleaseArgs {
     #[command(flatten)]
     task: TaskSelector,
     #[command(flatten)]
-    right: ReleaseRight,
+    right: ReleaseAuthority,
 }
 
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
-struct ReleaseRight {
+struct ReleaseAuthority {
     /// The token that `task claim` printed
     #[arg(long)]
     token: Option<String>,

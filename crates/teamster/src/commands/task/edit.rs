@@ -9,7 +9,7 @@ use teamster_app::{questions, runs};
 use teamster_types::WorkerName;
 use teamster_types::json::Object;
 use teamster_types::task::NewTask;
-use teamster_types::transitions::Edit;
+use teamster_types::transitions::TaskEdit;
 use teamster_view::tasks::{TaskView, judged};
 
 use super::{TaskSelector, answer_task, ids};
@@ -17,7 +17,7 @@ use crate::cli::TeamSelector;
 use crate::commands::plan::read_plan;
 use crate::context::Context;
 use crate::error::{AppError, Result};
-use crate::shown::line;
+use crate::shown::plain_line;
 use crate::table::TextTable;
 
 /// Create a task and print its id
@@ -123,8 +123,8 @@ impl TaskImportArgs {
                 for (label, view) in plan.labels.iter().zip(&views) {
                     table.row([
                         view.task().id().as_str().into(),
-                        line(label).into(),
-                        line(view.task().subject()).into(),
+                        plain_line(label).into(),
+                        plain_line(view.task().subject()).into(),
                     ]);
                 }
                 table.render(context.out.has_colour())
@@ -178,7 +178,7 @@ impl TaskUpdateArgs {
     pub fn run(self, context: &Context) -> Result {
         let (team, id) = self.task.find(context)?;
         let edit = self.edit()?;
-        if edit == Edit::default() {
+        if edit == TaskEdit::default() {
             return Err(AppError::usage(format!("nothing to change in task {id}"))
                 .hint("`teamster task update --help` lists what can be changed"));
         }
@@ -188,9 +188,9 @@ impl TaskUpdateArgs {
         answer_task(context, &team, task, "changed")
     }
 
-    fn edit(&self) -> Result<Edit> {
+    fn edit(&self) -> Result<TaskEdit> {
         let owner = self.owner.as_deref().map(str::parse::<WorkerName>);
-        let mut edit = Edit {
+        let mut edit = TaskEdit {
             subject: self.subject.clone(),
             description: self.description.clone(),
             owner: owner.transpose()?.map(Some),

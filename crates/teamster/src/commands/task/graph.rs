@@ -10,7 +10,7 @@ use teamster_view::graph::{self, GraphNode, GraphView};
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::viewed_line;
+use crate::shown::display_line;
 
 /// Show the dependencies between tasks
 #[derive(Args, Debug)]
@@ -40,8 +40,8 @@ impl TaskGraphArgs {
         let team = self.team.find(context)?;
         let mut graph = graph::graph(context.read()?, &team)?;
         for node in &mut graph.nodes {
-            node.subject = viewed_line(&node.subject);
-            node.reason = viewed_line(&node.reason);
+            node.subject = display_line(&node.subject);
+            node.reason = display_line(&node.reason);
         }
         match self.format {
             GraphFormat::Json => context.out.object(&graph),

@@ -13,13 +13,13 @@ use teamster_types::{TaskId, Time};
 use teamster_view::routes::{self, WorkerRoute};
 use teamster_view::tasks::{self, TaskListView, TaskView, is_offered};
 
-use super::{TaskSelector, standing, tone};
+use super::{TaskSelector, state_text, tone};
 use crate::cli::TeamSelector;
 use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{line, moment, plain, say_progress, viewed_line};
-use crate::table::{Cell, TextTable, Tone};
+use crate::shown::{display_line, moment, plain, plain_line, say_progress};
+use crate::table::{TableCell, TextTable, Tone};
 
 /// The width of the subject column.
 const SUBJECT_WIDTH: usize = 60;
@@ -96,10 +96,10 @@ fn list_text(list: &TaskListView, colour: bool) -> String {
         let task = view.task();
         table.row([
             task.id().as_str().into(),
-            Cell::new(view.state().as_str(), tone(view.state())),
-            viewed_line(task.owner().unwrap_or_default()).into(),
-            fit(&viewed_line(task.subject()), SUBJECT_WIDTH).into(),
-            Cell::new(viewed_line(view.reason()), Tone::Faint),
+            TableCell::new(view.state().as_str(), tone(view.state())),
+            display_line(task.owner().unwrap_or_default()).into(),
+            fit(&display_line(task.subject()), SUBJECT_WIDTH).into(),
+            TableCell::new(display_line(view.reason()), Tone::Faint),
         ]);
     }
     let mut text = String::new();
@@ -111,8 +111,8 @@ fn list_text(list: &TaskListView, colour: bool) -> String {
     for problem in &list.problems {
         let problem_text = format!(
             "{} cannot be read: {}",
-            viewed_line(&problem.file),
-            viewed_line(&problem.error)
+            display_line(&problem.file),
+            display_line(&problem.error)
         );
         let _ = writeln!(text, "{}", Tone::Bad.paint(&problem_text, colour));
     }
@@ -174,9 +174,9 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         .map(|given| format!("{} → {} ({})", given.reason, given.answer, given.by))
         .collect();
     let answers = answers.join("; ");
-    let mut text = format!("task {}: {}\n", task.id(), line(task.subject()));
+    let mut text = format!("task {}: {}\n", task.id(), plain_line(task.subject()));
     let rows = [
-        ("state", standing(view)),
+        ("state", state_text(view)),
         ("owner", task.owner().unwrap_or_default().to_owned()),
         ("blocked by", list(task.blocked_by())),
         ("blocks", list(task.blocks())),
@@ -187,7 +187,10 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         ("created", at(task.created_at())),
         ("completed", at(task.completed_at())),
         ("failed", failed),
-        ("asks", task.block().as_ref().map(asked).unwrap_or_default()),
+        (
+            "asks",
+            task.block().as_ref().map(block_text).unwrap_or_default(),
+        ),
         ("answered", answers),
         ("result", result),
         ("summary", reported.summary.unwrap_or_default()),
@@ -199,7 +202,7 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         ("outside", reported.outside_reservation.join(", ")),
     ];
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
-        let _ = writeln!(text, "  {name:<10}  {}", line(value));
+        let _ = writeln!(text, "  {name:<10}  {}", plain_line(value));
     }
     if !task.description().is_empty() {
         let _ = writeln!(text, "\n{}", plain(task.description()));
@@ -208,7 +211,7 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
 }
 
 /// Returns what the worker of a blocked task needs to know before the task can continue.
-fn asked(block: &Block) -> String {
+fn block_text(block: &Block) -> String {
     format!("{} ({})", block.reason, block.by)
 }
 
@@ -250,7 +253,7 @@ impl TaskRouteArgs {
                 };
                 if self.explain {
                     text.push('\n');
-                    text.push_str(&explained(&places, context.out.has_colour()));
+                    text.push_str(&route_text(&places, context.out.has_colour()));
                 }
                 text
             },
@@ -258,7 +261,7 @@ impl TaskRouteArgs {
     }
 }
 
-fn explained(places: &[WorkerRoute], colour: bool) -> String {
+fn route_text(places: &[WorkerRoute], colour: bool) -> String {
     let mut table = TextTable::new(["WORKER", "SCORE", "SUM"]);
     for place in places {
         let tone = match place.out {
@@ -266,9 +269,9 @@ fn explained(places: &[WorkerRoute], colour: bool) -> String {
             None => Tone::Plain,
         };
         table.row([
-            Cell::new(place.worker.as_str(), tone),
-            Cell::new(format!("{:.2}", place.score), tone),
-            Cell::new(viewed_line(&place.sum), tone),
+            TableCell::new(place.worker.as_str(), tone),
+            TableCell::new(format!("{:.2}", place.score), tone),
+            TableCell::new(display_line(&place.sum), tone),
         ]);
     }
     table.render(colour)

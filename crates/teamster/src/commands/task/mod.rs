@@ -22,7 +22,7 @@ use self::list::{TaskListArgs, TaskRouteArgs, TaskShowArgs};
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::line;
+use crate::shown::plain_line;
 use crate::table::Tone;
 
 /// Create, claim, complete and show tasks
@@ -109,17 +109,17 @@ fn title(view: &TaskView) -> String {
     format!(
         "task {} \"{}\": {}",
         view.task().id(),
-        line(view.task().subject()),
-        standing(view),
+        plain_line(view.task().subject()),
+        state_text(view),
     )
 }
 
 /// Returns the state of a task and its reason, unless the two are the same word.
-fn standing(view: &TaskView) -> String {
+fn state_text(view: &TaskView) -> String {
     let state = view.state().as_str();
     match view.reason() {
         reason if reason == state => state.to_owned(),
-        reason => format!("{state}, {}", line(reason)),
+        reason => format!("{state}, {}", plain_line(reason)),
     }
 }
 

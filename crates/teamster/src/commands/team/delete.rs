@@ -10,7 +10,7 @@ use teamster_fs::{Dir, layout};
 use teamster_run::host::ProjectLock;
 use teamster_types::TeamName;
 use teamster_types::team::TeamOrigin;
-use teamster_view::teams::{Alive, alive};
+use teamster_view::teams::{LiveProcess, alive};
 
 use crate::commands::shutdown;
 use crate::context::Context;
@@ -47,7 +47,7 @@ impl TeamDeleteArgs {
             .hint("its own session removes it when it ends"));
         }
         if self.force {
-            let beyond = workers::beyond_reach(context, &team)?;
+            let beyond = workers::unreachable_members(context, &team)?;
             if !beyond.is_empty() {
                 return Err(still_alive(&team, &beyond, true));
             }
@@ -64,7 +64,7 @@ impl TeamDeleteArgs {
         }
         let living = alive(store, &team, &config)?;
         if !living.is_empty() {
-            let who: Vec<String> = living.iter().map(Alive::to_string).collect();
+            let who: Vec<String> = living.iter().map(LiveProcess::to_string).collect();
             return Err(still_alive(&team, &who, self.force));
         }
         let deleted = store.delete_team(&team, &context.actor.recorded_as(), self.force)?;

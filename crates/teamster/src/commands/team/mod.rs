@@ -18,8 +18,8 @@ use teamster_view::teams::{self, TeamListRow};
 use self::delete::TeamDeleteArgs;
 use crate::context::Context;
 use crate::error::{AppError, Result};
-use crate::shown::{say_progress, viewed_line};
-use crate::table::{Cell, TextTable, Tone};
+use crate::shown::{display_line, say_progress};
+use crate::table::{TableCell, TextTable, Tone};
 
 /// Create, show and delete teams
 #[derive(Args, Debug)]
@@ -213,15 +213,17 @@ impl TeamListArgs {
     }
 }
 
-fn team_cells(row: &TeamListRow) -> [Cell; 5] {
+fn team_cells(row: &TeamListRow) -> [TableCell; 5] {
     let last = match (&row.problem, &row.project) {
-        (Some(problem), _) => Cell::new(format!("damaged: {}", viewed_line(problem)), Tone::Bad),
-        (None, Some(project)) => viewed_line(project).into(),
+        (Some(problem), _) => {
+            TableCell::new(format!("damaged: {}", display_line(problem)), Tone::Bad)
+        }
+        (None, Some(project)) => display_line(project).into(),
         (None, None) => "".into(),
     };
     [
-        viewed_line(&row.name).into(),
-        Cell::new(row.state.as_str(), tone(row.state)),
+        display_line(&row.name).into(),
+        TableCell::new(row.state.as_str(), tone(row.state)),
         row.kind.map_or("", |kind| kind.as_str()).into(),
         row.members.to_string().into(),
         last,
@@ -267,18 +269,18 @@ impl TeamShowArgs {
 fn team_text(name: &str, config: &TeamConfig, progress: &Progress, colour: bool) -> String {
     let mut text = format!("team {name} ({})\n", config.kind().as_str());
     if !config.description().is_empty() {
-        let _ = writeln!(text, "{}", viewed_line(config.description()));
+        let _ = writeln!(text, "{}", display_line(config.description()));
     }
     if let Some(project) = config.project() {
-        let _ = writeln!(text, "project {}", viewed_line(project));
+        let _ = writeln!(text, "project {}", display_line(project));
     }
     let _ = writeln!(text, "{}", say_progress(progress));
     let mut table = TextTable::new(["WORKER", "PROVIDER", "BACKEND"]);
     for member in config.members() {
         table.row([
-            viewed_line(&member.name).into(),
-            viewed_line(&member.provider).into(),
-            viewed_line(&member.backend).into(),
+            display_line(&member.name).into(),
+            display_line(&member.provider).into(),
+            display_line(&member.backend).into(),
         ]);
     }
     if !table.is_empty() {

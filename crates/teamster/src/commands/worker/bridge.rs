@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use teamster_app::env_vars;
-use teamster_app::workers::{self, Say};
+use teamster_app::workers::{self, ProgressFn};
 use teamster_isolate::detached;
 use teamster_store::{Clock as _, SystemClock};
 use teamster_types::{TeamName, WorkerName};
@@ -14,7 +14,7 @@ use teamster_workers::record::{WorkerBackend, WorkerSpec};
 
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::viewed;
+use crate::shown::display_text;
 
 /// Be a worker's own process
 #[derive(Args, Debug)]
@@ -44,7 +44,7 @@ pub struct WorkerBridgeArgs {
 impl WorkerBridgeArgs {
     pub fn run(self, context: &Context) -> Result {
         if let Some(file) = &self.environment {
-            return Err(begin_anew(file));
+            return Err(reexecute(file));
         }
         let team: TeamName = self.team.parse()?;
         let worker: WorkerName = self.name.parse()?;
@@ -62,12 +62,12 @@ impl WorkerBridgeArgs {
             repo: self.repo,
         };
         let launch = env_vars::text(env_vars::LAUNCH).unwrap_or_else(teamster_fs::random_hex);
-        workers::be(context, wanted, launch, self.restarts, printing())
+        workers::run_worker(context, wanted, launch, self.restarts, print_with_time())
     }
 }
 
 /// Re-executes this process with the environment from the file: in a pane it has inherited that of the tmux server.
-fn begin_anew(file: &Path) -> AppError {
+fn reexecute(file: &Path) -> AppError {
     let environment = match launch::take_environment(file) {
         Ok(environment) => environment,
         Err(error) => return error.into(),
@@ -97,10 +97,10 @@ fn begin_anew(file: &Path) -> AppError {
 }
 
 /// Prints a worker's messages, each with the time.
-pub fn printing() -> Say {
+pub fn print_with_time() -> ProgressFn {
     Box::new(|text| {
         let now = SystemClock.now();
-        let text = viewed(text);
+        let text = display_text(text);
         let _ = writeln!(std::io::stdout().lock(), "{now} {text}");
     })
 }

@@ -23,7 +23,7 @@ pub struct GuardedBridge {
 impl GuardedBridge {
     /// Returns the bridge that this call is to guard; `None` for every other call. A guard lives as long as its
     /// worker, so it is recognised before anything is read or parsed.
-    pub fn asked_of(args: impl Iterator<Item = OsString>) -> Option<Self> {
+    pub fn from_args(args: impl Iterator<Item = OsString>) -> Option<Self> {
         let launch = env_vars::text(env_vars::GUARD)?;
         let guarded = env_vars::get(env_vars::GUARDED)?;
         let args: Vec<OsString> = args.skip(1).collect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 use teamster_app::prompts::PromptFiles;
-use teamster_app::trust::{self, PlannedStart, Unknown};
+use teamster_app::trust::{self, PlannedStart, UntrustedPolicy};
 use teamster_app::workers::{self, JoinRequest};
 use teamster_types::WorkerName;
 use teamster_workers::record::{WorkerBackend, WorkerLock, WorkerSpec};
@@ -14,7 +14,7 @@ use super::bridge;
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::line;
+use crate::shown::plain_line;
 
 /// Work for a team from this machine, in a clone of its repository
 ///
@@ -76,7 +76,7 @@ impl WorkerJoinArgs {
             script: None,
             has_worktree: true,
         };
-        let unknown = Unknown::of_flag(self.trust_project);
+        let unknown = UntrustedPolicy::of_flag(self.trust_project);
         trust::require(app, &settings.layout, &settings.config, &plan, unknown)?;
         PromptFiles::load(&settings.layout)?.check()?;
         workers::check_agent(&provider)?;
@@ -92,7 +92,7 @@ impl WorkerJoinArgs {
         };
         if self.foreground {
             let launch = teamster_fs::random_hex();
-            return workers::be(app, wanted, launch, 0, bridge::printing());
+            return workers::run_worker(app, wanted, launch, 0, bridge::print_with_time());
         }
         let beat = workers::start(app, &wanted, &place.project, 0)?;
         let project = place.project.display().to_string();
@@ -112,7 +112,7 @@ impl WorkerJoinArgs {
                     "{} works for team {} in {} as process {}; `teamster worker logs {}` there shows what it does",
                     wanted.worker,
                     wanted.team,
-                    line(&project),
+                    plain_line(&project),
                     beat.pid,
                     wanted.worker
                 )

@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use teamster_app::prompts::PromptFiles;
-use teamster_app::trust::{self, PlannedStart, Unknown};
+use teamster_app::trust::{self, PlannedStart, UntrustedPolicy};
 use teamster_app::workers::{self, StopRequest};
-use teamster_store::{Outgoing, Recipient};
+use teamster_store::{OutgoingMessage, Recipient};
 use teamster_types::WorkerName;
 use teamster_types::health::Verdict;
 use teamster_types::json::Object;
@@ -97,7 +97,7 @@ impl WorkerStartArgs {
         let project = workers::project_of(context, &team)?;
         let settings = workers::settings(context, &project)?;
         let provider = settings.provider(&self.provider)?;
-        let unknown = Unknown::of_flag(self.trust_project);
+        let unknown = UntrustedPolicy::of_flag(self.trust_project);
         let plan = PlannedStart {
             provider: &provider,
             script: None,
@@ -122,7 +122,7 @@ impl WorkerStartArgs {
         };
         if self.foreground {
             let launch = teamster_fs::random_hex();
-            return workers::be(context, wanted, launch, 0, bridge::printing());
+            return workers::run_worker(context, wanted, launch, 0, bridge::print_with_time());
         }
         let beat = workers::start(context, &wanted, &project, 0)?;
         context.out.answer(
@@ -255,7 +255,7 @@ impl WorkerResumeArgs {
         }
         context.store()?.send(
             &named.team,
-            &Outgoing {
+            &OutgoingMessage {
                 from: context.actor.name().to_owned(),
                 to: Recipient::Worker(named.worker.to_string()),
                 kind: "resume".to_owned(),

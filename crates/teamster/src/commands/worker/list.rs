@@ -19,8 +19,8 @@ use super::WorkerSelector;
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{ago, redacted, viewed_line};
-use crate::table::{Cell, TextTable, Tone};
+use crate::shown::{ago, display_line, redacted};
+use crate::table::{TableCell, TextTable, Tone};
 
 /// The width of the provider column: a command can be long, and its beginning says most.
 const PROVIDER_WIDTH: usize = 30;
@@ -74,8 +74,8 @@ impl WorkerListArgs {
                     let _ = writeln!(
                         text,
                         "{} cannot be read: {}",
-                        viewed_line(&problem.file),
-                        viewed_line(&problem.error)
+                        display_line(&problem.file),
+                        display_line(&problem.error)
                     );
                 }
                 text
@@ -136,7 +136,7 @@ fn by_team(rows: &[WorkerRow], teams: &[&str], now: Time, colour: bool) -> Strin
         if from > 0 {
             text.push('\n');
         }
-        let _ = writeln!(text, "team {}", viewed_line(chunk[0]));
+        let _ = writeln!(text, "team {}", display_line(chunk[0]));
         let rows = &rows[from..from + chunk.len()];
         text.push_str(&table(rows, now).render(colour));
         from += chunk.len();
@@ -152,13 +152,13 @@ pub fn table(rows: &[WorkerRow], now: Time) -> TextTable {
     for row in rows {
         let task = row.current_task_id.as_ref();
         table.row([
-            viewed_line(&row.name).into(),
-            fit(&viewed_line(&row.provider), PROVIDER_WIDTH).into(),
-            Cell::new(row.word(), tone(row.verdict)),
+            display_line(&row.name).into(),
+            fit(&display_line(&row.provider), PROVIDER_WIDTH).into(),
+            TableCell::new(row.word(), tone(row.verdict)),
             row.status.unwrap_or_default().into(),
             task.map_or("", |id| id.as_str()).into(),
             ago(now, row.last_poll_at).into(),
-            Cell::new(viewed_line(&row.evidence.join(", ")), Tone::Faint),
+            TableCell::new(display_line(&row.evidence.join(", ")), Tone::Faint),
         ]);
     }
     table
@@ -211,13 +211,13 @@ impl WorkerShowArgs {
                 let mut text = String::new();
                 if let Some(row) = &row {
                     let now = read.now();
-                    let _ = writeln!(text, "{}  {}", viewed_line(&row.name), row.word());
+                    let _ = writeln!(text, "{}  {}", display_line(&row.name), row.word());
                     let _ = writeln!(
                         text,
                         "  why       {}",
-                        viewed_line(&row.evidence.join(", "))
+                        display_line(&row.evidence.join(", "))
                     );
-                    let _ = writeln!(text, "  provider  {}", viewed_line(&row.provider));
+                    let _ = writeln!(text, "  provider  {}", display_line(&row.provider));
                     let _ = writeln!(text, "  status    {}", row.status.unwrap_or("-"));
                     let task = row.current_task_id.as_ref();
                     let _ = writeln!(text, "  task      {}", task.map_or("-", |id| id.as_str()));
@@ -230,12 +230,12 @@ impl WorkerShowArgs {
                     let _ = writeln!(text, "  restarts  {}", record.restarts);
                 }
                 for open in &waiting {
-                    let what = viewed_line(&open.what);
+                    let what = display_line(&open.what);
                     let _ = writeln!(text, "  asks      {what}");
                     let _ = writeln!(
                         text,
                         "            `teamster worker answer {name} {} allow` or `deny`",
-                        viewed_line(&open.request)
+                        display_line(&open.request)
                     );
                 }
                 for event in &events {
@@ -243,7 +243,7 @@ impl WorkerShowArgs {
                         .task_id
                         .as_ref()
                         .map_or(String::new(), |id| format!(" {id}"));
-                    let _ = writeln!(text, "  {} {}{task}", event.ts, viewed_line(&event.kind));
+                    let _ = writeln!(text, "  {} {}{task}", event.ts, display_line(&event.kind));
                 }
                 text
             },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use teamster_app::env_vars;
-use teamster_app::logs::{LogEntry, LogLines, LogPlace, WorkerLog};
+use teamster_app::logs::{LogEntry, LogLines, LogLocation, WorkerLog};
 use teamster_app::workers::tmux;
 use teamster_isolate::detached;
 use teamster_types::text::fit;
@@ -12,7 +12,7 @@ use teamster_types::text::fit;
 use super::WorkerSelector;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::viewed_line;
+use crate::shown::display_line;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const WIDTH: usize = 160;
@@ -56,11 +56,11 @@ impl WorkerLogsArgs {
             Some(task) => WorkerLog::Task(task.parse()?),
             None => WorkerLog::Latest,
         };
-        let place = LogPlace::find(context, named)?;
-        place.bring()?;
+        let place = LogLocation::find(context, named)?;
+        place.fetch()?;
         let brought;
         let named = if self.follow {
-            brought = place.keep_bringing();
+            brought = place.keep_fetching();
             brought.named.clone()
         } else {
             place.named
@@ -82,7 +82,7 @@ impl WorkerLogsArgs {
             return context.out.write(&format!("{line}\n"));
         }
         let said = LogEntry::read(line, self.raw);
-        if said.says_nothing() {
+        if said.is_uninteresting() {
             return Ok(());
         }
         let mut head = match said.ts.as_str() {
@@ -96,7 +96,7 @@ impl WorkerLogsArgs {
         };
         // A text of several lines is shown on several lines, aligned with each other.
         for text in said.text.lines() {
-            let text = format!("{head}{}", viewed_line(text));
+            let text = format!("{head}{}", display_line(text));
             context.out.write(&format!("{}\n", fit(&text, width)))?;
             head = " ".repeat(head.len());
         }

@@ -6,8 +6,8 @@ use clap::Args;
 use serde_json::json;
 use teamster_app::workers;
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, Lock, Waited, layout};
-use teamster_store::Kind;
+use teamster_fs::{Dir, Lock, LockWait, layout};
+use teamster_store::StoreErrorKind;
 use teamster_types::TeamName;
 use teamster_workers::alerts::EndAlerts;
 use teamster_workers::launch::{self, Launcher};
@@ -17,7 +17,7 @@ use teamster_workers::supervise::{MOST_RESTARTS, Supervisor, SupervisorFinding};
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::viewed_line;
+use crate::shown::display_line;
 
 /// The poll interval: a dead worker is noticed within the maximum age of a heartbeat plus this.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -78,7 +78,7 @@ impl WorkerSuperviseArgs {
             let found = match supervisor.check_workers() {
                 Ok(found) => found,
                 // A full disk or a busy store may recover by the next poll; a missing team does not.
-                Err(error) if !self.once && error.kind != Kind::NotFound => {
+                Err(error) if !self.once && error.kind != StoreErrorKind::NotFound => {
                     context
                         .out
                         .remark(&format!("cannot check the workers: {error}"));
@@ -87,10 +87,10 @@ impl WorkerSuperviseArgs {
                 Err(error) => return Err(error.into()),
             };
             for found in found {
-                let (worker, what) = say(&found);
+                let (worker, what) = finding_text(&found);
                 context.out.answer(
                     || json!({ "worker": worker, "what": what }),
-                    || format!("{worker}: {}\n", viewed_line(&what)),
+                    || format!("{worker}: {}\n", display_line(&what)),
                 )?;
             }
             if self.once && !supervisor.is_in_doubt() {
@@ -105,8 +105,8 @@ impl WorkerSuperviseArgs {
 fn hold(context: &Context, team: &TeamName) -> Result<Lock> {
     let folder = workers::team_folder(context, team)?;
     match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {
-        Waited::Held(lock) => Ok(lock),
-        Waited::TimedOut => Err(AppError::new(
+        LockWait::Held(lock) => Ok(lock),
+        LockWait::TimedOut => Err(AppError::new(
             ErrorKind::Conflict,
             format!("team {team} is already supervised"),
         )
@@ -114,7 +114,7 @@ fn hold(context: &Context, team: &TeamName) -> Result<Lock> {
     }
 }
 
-fn say(found: &SupervisorFinding) -> (String, String) {
+fn finding_text(found: &SupervisorFinding) -> (String, String) {
     match found {
         SupervisorFinding::Verdict(worker, verdict, why) => {
             (worker.to_string(), format!("{verdict}: {why}"))

@@ -15,7 +15,7 @@ use super::to_json;
 use crate::commands::all_removed;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{redacted, viewed_line};
+use crate::shown::{display_line, redacted};
 
 /// Remove merged worktrees and leftovers of old runs
 #[derive(Args, Debug)]
@@ -131,13 +131,18 @@ fn worktrees_text(removed: &[WorktreeStatus], left: &[KeptWorktree], dry_run: bo
     let done = if dry_run { "would remove" } else { "removed" };
     for seen in removed {
         let listed = &seen.listed;
-        let _ = writeln!(text, "{done} {}/{}", listed.team, viewed_line(&listed.name));
+        let _ = writeln!(
+            text,
+            "{done} {}/{}",
+            listed.team,
+            display_line(&listed.name)
+        );
     }
     for KeptWorktree { seen, why } in left {
         let listed = &seen.listed;
-        let name = viewed_line(&listed.name);
-        let _ = writeln!(text, "kept {}/{name}: {}", listed.team, viewed_line(why));
-        let _ = writeln!(text, "  {}", viewed_line(&seen.removal_command()));
+        let name = display_line(&listed.name);
+        let _ = writeln!(text, "kept {}/{name}: {}", listed.team, display_line(why));
+        let _ = writeln!(text, "  {}", display_line(&seen.removal_command()));
     }
     text
 }
@@ -146,19 +151,19 @@ fn add_runs(text: &mut String, old: &[OldRun], failed: &[(OldRun, String)], dry_
     let done = if dry_run { "would remove" } else { "removed" };
     for run in old {
         if run.goes() {
-            let _ = writeln!(text, "{done} {}", viewed_line(&what_goes(run)));
+            let _ = writeln!(text, "{done} {}", display_line(&what_goes(run)));
         }
         if let Some((why, command)) = run.kept() {
             let _ = writeln!(
                 text,
                 "kept {}\n  {}",
-                viewed_line(&why),
-                viewed_line(&command)
+                display_line(&why),
+                display_line(&command)
             );
         }
     }
     for (run, why) in failed {
-        let _ = writeln!(text, "kept the run of {}: {}", run.team, viewed_line(why));
+        let _ = writeln!(text, "kept the run of {}: {}", run.team, display_line(why));
     }
 }
 

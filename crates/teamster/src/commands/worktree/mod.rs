@@ -11,8 +11,8 @@ use self::gc::WorktreeGcArgs;
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::{redacted, viewed_line};
-use crate::table::{Cell, TextTable, Tone};
+use crate::shown::{display_line, redacted};
+use crate::table::{TableCell, TextTable, Tone};
 
 /// Show, salvage and remove workers' worktrees
 #[derive(Args, Debug)]
@@ -126,11 +126,11 @@ fn table(seen: &[WorktreeStatus]) -> TextTable {
         };
         table.row([
             listed.team.as_str().into(),
-            viewed_line(&listed.name).into(),
+            display_line(&listed.name).into(),
             kind(&listed.kind).into(),
-            Cell::new(state(&listed.state), tone),
+            TableCell::new(state(&listed.state), tone),
             listed.unmerged.to_string().into(),
-            viewed_line(&one.kept_because().unwrap_or_default()).into(),
+            display_line(&one.kept_because().unwrap_or_default()).into(),
         ]);
     }
     table

@@ -14,7 +14,7 @@ use teamster_types::text::wrap;
 
 use super::text::RunDisplay;
 use crate::output::Output;
-use crate::shown::viewed_line;
+use crate::shown::display_line;
 
 /// Beyond this number, workers are counted instead of shown one by one.
 const MOST_ROWS: usize = 20;
@@ -110,7 +110,8 @@ impl RunDisplay for LiveBars {
         let Some(line) = lines.lines().rfind(|line| !line.trim().is_empty()) else {
             return;
         };
-        self.summary.set_message(format!("| {}", viewed_line(line)));
+        self.summary
+            .set_message(format!("| {}", display_line(line)));
         self.summary.tick();
     }
 
@@ -171,11 +172,11 @@ fn row(beat: &Heartbeat, snapshot: &RunSnapshot<'_>) -> String {
         (None, _) => "idle".to_owned(),
     };
     // Names are validated, but a provider and a subject may contain anything.
-    let provider: String = viewed_line(&beat.provider).chars().take(12).collect();
+    let provider: String = display_line(&beat.provider).chars().take(12).collect();
     format!(
         "{:<12} {provider:<12} {}",
         beat.worker_name,
-        viewed_line(&doing)
+        display_line(&doing)
     )
 }
 

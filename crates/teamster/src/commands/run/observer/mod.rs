@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::editor::PlanEditor;
 use crate::input::{PromptInput, TerminalPrompt};
 use crate::notify::{Notification, notify};
-use crate::shown::{viewed, viewed_line};
+use crate::shown::{display_line, display_text};
 use json::JsonObserver;
 use live::LiveBars;
 use questions::TerminalQuestions;
@@ -132,9 +132,11 @@ impl<'a> RunTerminal<'a> {
     }
 
     /// Handles typed answers to agents' questions. Returns a line with the result.
-    fn hear_answers(&mut self) -> Option<String> {
+    fn take_answers(&mut self) -> Option<String> {
         let is_free = self.is_free();
-        is_free.then(|| self.questions.hear(self.context)).flatten()
+        is_free
+            .then(|| self.questions.take_input(self.context))
+            .flatten()
     }
 
     /// Asks about the plan that has been shown.
@@ -249,7 +251,7 @@ impl<'a> RunTerminal<'a> {
         }
         let dialog = self.plan.as_ref()?;
         let prompt = self.prompt.as_mut()?;
-        let line = match prompt.heard(Duration::ZERO)? {
+        let line = match prompt.poll(Duration::ZERO)? {
             PromptInput::Line(line) => line,
             PromptInput::Ended => {
                 self.close(
@@ -355,7 +357,7 @@ impl<'a> RunTerminal<'a> {
     fn question_answer(&mut self) -> Option<PersonReply> {
         let question = self.question?;
         let prompt = self.prompt.as_mut()?;
-        let line = match prompt.heard(Duration::ZERO)? {
+        let line = match prompt.poll(Duration::ZERO)? {
             PromptInput::Line(line) => line,
             PromptInput::Ended => {
                 self.close(&format!(
@@ -384,7 +386,7 @@ impl<'a> RunTerminal<'a> {
 
     fn typed(&mut self) -> Option<GateReply> {
         let prompt = self.prompt.as_mut()?;
-        let line = match prompt.heard(Duration::ZERO)? {
+        let line = match prompt.poll(Duration::ZERO)? {
             PromptInput::Line(line) => line,
             PromptInput::Ended => {
                 self.close(
@@ -434,7 +436,7 @@ fn understand(line: &str) -> Option<GateAnswer> {
 fn not_understood(line: &str, help: &str) -> String {
     match line.trim() {
         "" => String::new(),
-        line => format!("Not understood: {}\n{help}", viewed_line(line)),
+        line => format!("Not understood: {}\n{help}", display_line(line)),
     }
 }
 
@@ -468,7 +470,7 @@ fn question_text(question: &Question) -> String {
     format!(
         "{}: the leader asks before it plans:\n\n  {}\n",
         question.id,
-        viewed(&question.text).trim().replace('\n', "\n  ")
+        display_text(&question.text).trim().replace('\n', "\n  ")
     )
 }
 

@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::input::{PromptInput, TerminalPrompt, line_up};
 use crate::notify::{Notification, notify};
-use crate::shown::{viewed, viewed_line};
+use crate::shown::{display_line, display_text};
 
 const PROMPT: &str = "answer> ";
 const ANSWERED_ELSEWHERE: &str = "This was answered elsewhere, or no longer needs an answer.";
@@ -32,7 +32,7 @@ const MOST_LINES: usize = 12;
 
 /// Something that waits for an answer from the user at this terminal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
+enum AwaitedAnswer {
     /// A question of an agent.
     Question(QuestionId),
     /// A permission request of a worker's agent, by its id and the position of its event: a client may reuse the same
@@ -46,7 +46,7 @@ enum Asked {
 
 /// The state of the prompt.
 #[derive(Debug)]
-enum Asking {
+enum PromptState {
     /// There is nothing to answer, or it has not been shown yet.
     No,
     /// The questions are on the screen, and an answer can be typed.
@@ -64,11 +64,11 @@ pub(super) struct TerminalQuestions {
     questions: Questions,
     requests: BTreeMap<String, Vec<PermissionRequest>>,
     /// The pending questions, by the number they are shown with. A number is used once.
-    waiting: BTreeMap<u32, Asked>,
+    waiting: BTreeMap<u32, AwaitedAnswer>,
     next: u32,
     /// The numbers that were shown with the open or postponed prompt. Only these can be answered by it.
     shown: BTreeSet<u32>,
-    asking: Asking,
+    asking: PromptState,
 }
 
 impl TerminalQuestions {
@@ -81,16 +81,16 @@ impl TerminalQuestions {
             next: 1,
             shown: BTreeSet::new(),
             asking: if has_terminal {
-                Asking::No
+                PromptState::No
             } else {
-                Asking::Never
+                PromptState::Never
             },
         }
     }
 
     /// Returns whether an answer can be typed now, so that nothing else may be drawn.
     pub(super) fn is_asking(&self) -> bool {
-        matches!(self.asking, Asking::Open(_))
+        matches!(self.asking, PromptState::Open(_))
     }
 
     /// Returns the number of pending answers.
@@ -103,7 +103,7 @@ impl TerminalQuestions {
         let what = event.payload();
         self.questions.apply(event, &what);
         self.follow_requests(event, &what);
-        let open: Vec<Asked> = self.open();
+        let open: Vec<AwaitedAnswer> = self.open();
         self.waiting.retain(|_, asked| open.contains(asked));
         let mut news = None;
         for asked in open {
@@ -150,17 +150,17 @@ impl TerminalQuestions {
     }
 
     /// Returns everything that waits for a person.
-    fn open(&self) -> Vec<Asked> {
+    fn open(&self) -> Vec<AwaitedAnswer> {
         let questions = self.questions.open();
         // Questions that the leader asks before it plans are asked together with the plan.
         let questions = questions.filter(|question| {
             question.to == Addressee::Person && question.kind != QuestionKind::Plan
         });
-        let mut open: Vec<Asked> = questions
-            .map(|question| Asked::Question(question.id))
+        let mut open: Vec<AwaitedAnswer> = questions
+            .map(|question| AwaitedAnswer::Question(question.id))
             .collect();
         for (worker, requests) in &self.requests {
-            open.extend(requests.iter().map(|open| Asked::Request {
+            open.extend(requests.iter().map(|open| AwaitedAnswer::Request {
                 worker: worker.clone(),
                 request: open.request.clone(),
                 seq: open.seq,
@@ -173,10 +173,10 @@ impl TerminalQuestions {
     /// the old text. The caller shows the text, and calls [`TerminalQuestions::ask`].
     pub(super) fn take_text(&mut self) -> Option<String> {
         let is_due = match &self.asking {
-            Asking::Never => false,
-            Asking::Open(_) => !self.is_current(),
+            PromptState::Never => false,
+            PromptState::Open(_) => !self.is_current(),
             // Postponed questions are shown again when a new one arrives.
-            Asking::No | Asking::PutOff(_) => {
+            PromptState::No | PromptState::PutOff(_) => {
                 !self.waiting.keys().all(|it| self.shown.contains(it))
             }
         };
@@ -189,7 +189,7 @@ impl TerminalQuestions {
         } else {
             ""
         };
-        if let Asking::Open(prompt) = std::mem::replace(&mut self.asking, Asking::No) {
+        if let PromptState::Open(prompt) = std::mem::replace(&mut self.asking, PromptState::No) {
             prompt.close(why);
         }
         self.shown = self.waiting.keys().copied().collect();
@@ -203,39 +203,39 @@ impl TerminalQuestions {
 
     /// Asks about what has been shown.
     pub(super) fn ask(&mut self) {
-        self.asking = Asking::Open(TerminalPrompt::new("", PROMPT));
+        self.asking = PromptState::Open(TerminalPrompt::new("", PROMPT));
     }
 
     /// Closes the prompt because something else is asked or the run is over.
     pub(super) fn close(&mut self) {
         self.shown.clear();
-        match std::mem::replace(&mut self.asking, Asking::No) {
-            Asking::Open(prompt) | Asking::PutOff(prompt) => prompt.close(""),
-            Asking::No => {}
-            Asking::Never => self.asking = Asking::Never,
+        match std::mem::replace(&mut self.asking, PromptState::No) {
+            PromptState::Open(prompt) | PromptState::PutOff(prompt) => prompt.close(""),
+            PromptState::No => {}
+            PromptState::Never => self.asking = PromptState::Never,
         }
     }
 
     /// Handles typed input. Returns a line with the result.
-    pub(super) fn hear(&mut self, context: &Context) -> Option<String> {
+    pub(super) fn take_input(&mut self, context: &Context) -> Option<String> {
         if self.waiting.is_empty() {
             self.shown.clear();
-            match std::mem::replace(&mut self.asking, Asking::No) {
-                Asking::Open(prompt) => prompt.close(ANSWERED_ELSEWHERE),
-                Asking::Never => self.asking = Asking::Never,
-                Asking::No | Asking::PutOff(_) => {}
+            match std::mem::replace(&mut self.asking, PromptState::No) {
+                PromptState::Open(prompt) => prompt.close(ANSWERED_ELSEWHERE),
+                PromptState::Never => self.asking = PromptState::Never,
+                PromptState::No | PromptState::PutOff(_) => {}
             }
             return None;
         }
         let is_open = self.is_asking();
-        let (Asking::Open(prompt) | Asking::PutOff(prompt)) = &mut self.asking else {
+        let (PromptState::Open(prompt) | PromptState::PutOff(prompt)) = &mut self.asking else {
             return None;
         };
-        let line = match prompt.heard(Duration::ZERO)? {
+        let line = match prompt.poll(Duration::ZERO)? {
             PromptInput::Line(line) => line,
             PromptInput::Ended => {
                 self.close();
-                self.asking = Asking::Never;
+                self.asking = PromptState::Never;
                 return Some(
                     "Nothing more can be typed here: `teamster status` names what waits, and Studio shows it."
                         .to_owned(),
@@ -253,8 +253,8 @@ impl TerminalQuestions {
         if line.is_empty() {
             if is_open {
                 // The questions were shown, so anything typed from now on counts.
-                self.asking = match std::mem::replace(&mut self.asking, Asking::No) {
-                    Asking::Open(prompt) => Asking::PutOff(prompt),
+                self.asking = match std::mem::replace(&mut self.asking, PromptState::No) {
+                    PromptState::Open(prompt) => PromptState::PutOff(prompt),
                     other => other,
                 };
             } else {
@@ -279,34 +279,34 @@ impl TerminalQuestions {
         match self.answer(context, &asked, words) {
             Ok(said) => {
                 self.waiting.remove(&number);
-                self.go_on(is_open);
+                self.show_remaining(is_open);
                 Some(said)
             }
             Err(error) if error.kind() == teamster_app::ErrorKind::Usage && is_open => {
-                self.remark(&said(&error));
+                self.remark(&error_line(&error));
                 None
             }
             Err(error) => {
-                self.go_on(is_open);
-                Some(said(&error))
+                self.show_remaining(is_open);
+                Some(error_line(&error))
             }
         }
     }
 
     /// Shows the remaining questions again.
-    fn go_on(&mut self, is_open: bool) {
+    fn show_remaining(&mut self, is_open: bool) {
         if is_open || self.waiting.is_empty() {
             self.show_again();
         }
     }
 
     fn show_again(&mut self) {
-        self.asking = Asking::No;
+        self.asking = PromptState::No;
         self.shown.clear();
     }
 
     fn remark(&self, remark: &str) {
-        if let Asking::Open(prompt) = &self.asking {
+        if let PromptState::Open(prompt) = &self.asking {
             prompt.again(remark);
         }
     }
@@ -319,7 +319,8 @@ impl TerminalQuestions {
         let by_number = first.parse::<u32>().ok();
         let by_name = || {
             let id = first.parse::<QuestionId>().ok()?;
-            let is_it = |(_, asked): &(&u32, &Asked)| **asked == Asked::Question(id);
+            let is_it =
+                |(_, asked): &(&u32, &AwaitedAnswer)| **asked == AwaitedAnswer::Question(id);
             self.waiting.iter().find(is_it).map(|(number, _)| *number)
         };
         let named = by_number.filter(waits).or_else(|| by_name().filter(waits));
@@ -338,9 +339,9 @@ impl TerminalQuestions {
         }
     }
 
-    fn answer(&self, context: &Context, asked: &Asked, words: &str) -> Result<String> {
+    fn answer(&self, context: &Context, asked: &AwaitedAnswer, words: &str) -> Result<String> {
         match asked {
-            Asked::Question(id) => {
+            AwaitedAnswer::Question(id) => {
                 let is_proposal = self.question(*id).is_some_and(|it| it.proposal.is_some());
                 let (first, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
                 let reply = if is_proposal && first.eq_ignore_ascii_case("accept") {
@@ -349,13 +350,13 @@ impl TerminalQuestions {
                     Reply::Words(words.to_owned())
                 };
                 let answered = questions::answer(context, &self.team, *id, reply)?;
-                let who = viewed_line(answered.question.asked_by.as_str());
+                let who = display_line(answered.question.asked_by.as_str());
                 Ok(match answered.task {
                     Some(task) => format!("created task {task}, as {who} proposed"),
                     None => format!("{who} has the answer"),
                 })
             }
-            Asked::Request {
+            AwaitedAnswer::Request {
                 worker,
                 request,
                 seq,
@@ -375,13 +376,13 @@ impl TerminalQuestions {
     }
 
     /// Returns in one line who asks, and for what.
-    fn heading(&self, asked: &Asked) -> String {
+    fn heading(&self, asked: &AwaitedAnswer) -> String {
         match asked {
-            Asked::Question(id) => {
+            AwaitedAnswer::Question(id) => {
                 let Some(question) = self.question(*id) else {
                     return id.to_string();
                 };
-                let who = viewed_line(question.asked_by.as_str());
+                let who = display_line(question.asked_by.as_str());
                 let about = match &question.task {
                     Some(task) => format!(" about task {task}"),
                     None => String::new(),
@@ -391,20 +392,20 @@ impl TerminalQuestions {
                     None => format!("{who} asks{about} ({id})"),
                 }
             }
-            Asked::Request { worker, .. } => format!("{worker} asks to be allowed"),
+            AwaitedAnswer::Request { worker, .. } => format!("{worker} asks to be allowed"),
         }
     }
 
-    fn words(&self, asked: &Asked) -> String {
+    fn words(&self, asked: &AwaitedAnswer) -> String {
         match asked {
-            Asked::Question(id) => match self.question(*id) {
+            AwaitedAnswer::Question(id) => match self.question(*id) {
                 Some(question) => match &question.proposal {
                     Some(proposal) => format!("{}\n{}", proposal.subject, proposal.description),
                     None => question.text.clone(),
                 },
                 None => String::new(),
             },
-            Asked::Request { worker, seq, .. } => {
+            AwaitedAnswer::Request { worker, seq, .. } => {
                 let open = self.requests.get(worker).into_iter().flatten();
                 let mut its = open.filter(|open| open.seq == *seq);
                 its.next().map(|open| open.what.clone()).unwrap_or_default()
@@ -417,7 +418,7 @@ impl TerminalQuestions {
         let mut text = String::new();
         for (number, asked) in &self.waiting {
             let _ = writeln!(text, "\n{number}  {}", self.heading(asked));
-            let words = viewed(&self.words(asked));
+            let words = display_text(&self.words(asked));
             let lines: Vec<&str> = words.trim().lines().collect();
             for line in lines.iter().take(MOST_LINES) {
                 let _ = writeln!(text, "   {line}");
@@ -435,8 +436,8 @@ impl TerminalQuestions {
                 format!("{number} ")
             };
             ways.push(match asked {
-                Asked::Request { .. } => format!("{number}allow · {number}deny WHY"),
-                Asked::Question(id) => {
+                AwaitedAnswer::Request { .. } => format!("{number}allow · {number}deny WHY"),
+                AwaitedAnswer::Question(id) => {
                     let proposal = self.question(*id).and_then(|it| it.proposal.as_ref());
                     match proposal {
                         Some(_) => format!("{number}accept · {number}WHY NOT"),
@@ -451,8 +452,8 @@ impl TerminalQuestions {
 }
 
 /// Returns an error's message in one line.
-fn said(error: &AppError) -> String {
-    viewed_line(&error.to_string())
+fn error_line(error: &AppError) -> String {
+    display_line(&error.to_string())
 }
 
 /// Notifies a person who is not watching that an agent asks a question.

@@ -50,7 +50,7 @@ impl Signals {
     }
 
     /// Whether any signal to stop was received.
-    pub fn is_told(&self) -> bool {
+    pub fn is_stop_requested(&self) -> bool {
         self.level.load(Ordering::SeqCst) > 0
     }
 

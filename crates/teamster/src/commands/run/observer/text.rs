@@ -10,7 +10,7 @@ use super::signals::stop_message;
 use super::{RunTerminal, question_text};
 use crate::commands::run::messages::EventMessages;
 use crate::output::Output;
-use crate::shown::{plain, viewed, viewed_line};
+use crate::shown::{display_line, display_text, plain};
 
 /// Where the text of a run is shown.
 pub trait RunDisplay {
@@ -97,7 +97,7 @@ impl<D: RunDisplay> RunObserver for TextObserver<'_, D> {
             self.display.update(snapshot, 0, level);
             return;
         }
-        if let Some(line) = self.terminal.hear_answers() {
+        if let Some(line) = self.terminal.take_answers() {
             self.print(&format!("          {line}"));
         }
         if let Some(text) = self.terminal.questions_to_show() {
@@ -111,7 +111,7 @@ impl<D: RunDisplay> RunObserver for TextObserver<'_, D> {
     }
 
     fn say(&mut self, text: &str) {
-        self.print(&format!("          {}", viewed_line(text)));
+        self.print(&format!("          {}", display_line(text)));
     }
 
     fn output(&mut self, lines: &str) {
@@ -123,7 +123,7 @@ impl<D: RunDisplay> RunObserver for TextObserver<'_, D> {
     }
 
     fn show_plan(&mut self, plan: &PlanShown<'_>) {
-        self.display.show(&viewed(plan.text));
+        self.display.show(&display_text(plan.text));
         self.terminal.ask_about_plan(plan);
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use teamster_fs::{Dir, OrTrace as _, Sync, layout, remove_tree};
+use teamster_fs::{Dir, Durability, OrTrace as _, layout, remove_tree};
 use teamster_journal::Event;
 use teamster_types::task::Task;
 use teamster_types::team::TeamOrigin;
@@ -15,7 +15,7 @@ use teamster_types::{TeamName, WorkerName};
 use super::held_team::HeldTeam;
 use super::index::Index;
 use super::{FileStore, journal, listen, mailbox, native, read, rescan, team, txn};
-use crate::error::{Kind, Result, StoreError};
+use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::export::{ExportedMailbox, MailPlaces, TeamExport, not_ours};
 use crate::store::{Damaged, Signal};
 
@@ -32,7 +32,7 @@ pub(super) fn export(store: &FileStore, name: &TeamName) -> Result<TeamExport> {
     let mut held = HeldTeam::take(store, name, "store export", store.settings.patience)?;
     let mut index = Index::open(&held.folders.tasks, store.machine.boot_id())?;
     rescan::rescan(store, &mut held, &mut index, &HashMap::new())?;
-    held.all_clean()?;
+    held.mark_clean()?;
     let highest_task = index.max_id().cloned().max(txn::high_water_mark(&held)?);
     let (team, tasks) = (&held.folders.team, &held.folders.tasks);
     let list = read::list(tasks)?;
@@ -88,7 +88,7 @@ pub(super) fn export(store: &FileStore, name: &TeamName) -> Result<TeamExport> {
 
 fn cannot_carry(team: &TeamName, damage: &Damaged) -> StoreError {
     StoreError::new(
-        Kind::Failed,
+        StoreErrorKind::Failed,
         format!(
             "team {team} cannot be exported whole: {}: {}",
             damage.file, damage.error
@@ -144,7 +144,7 @@ pub(super) fn import(store: &FileStore, export: &TeamExport) -> Result<()> {
     let (pid, nonce) = (std::process::id(), teamster_fs::random_hex());
     let temp = format!(".new-{name}.{pid}.{nonce}.tmp");
     let made = build(store, &teams, &all_tasks, &temp, export)
-        .and_then(|()| give_names(store, &teams, &all_tasks, &temp, &export.team));
+        .and_then(|()| publish(store, &teams, &all_tasks, &temp, &export.team));
     if made.is_err() {
         for parent in [&teams, &all_tasks] {
             remove_tree(parent, &temp).or_trace("remove a folder of a team that was not imported");
@@ -175,7 +175,7 @@ fn build(
     export: &TeamExport,
 ) -> Result<()> {
     // One sync at the end replaces one for each file.
-    let sync = Sync::Fast;
+    let sync = Durability::Fast;
     all_tasks.make_dir(temp)?;
     let tasks = all_tasks.child_or_create(temp)?;
     tasks.create_new(layout::IMPORTING, b"", sync)?;
@@ -215,14 +215,14 @@ fn build(
         }
         size = journal::append(&team, &page, size, sync)?;
     }
-    if store.settings.sync == Sync::Durable {
+    if store.settings.sync == Durability::Durable {
         teams.sync_disk()?;
     }
     Ok(())
 }
 
 /// Renames both folders to their final names, while no other process creates a team.
-fn give_names(
+fn publish(
     store: &FileStore,
     teams: &Dir,
     all_tasks: &Dir,
@@ -230,7 +230,7 @@ fn give_names(
     team: &TeamName,
 ) -> Result<()> {
     let name = team.as_str();
-    let _alone = team::only_maker(store, teams)?;
+    let _alone = team::lock_team_creation(store, teams)?;
     refuse_taken(teams, team)?;
     team::drop_unfinished_tasks(teams, all_tasks, team)?;
     if let Some(there) = all_tasks.child(name)? {
@@ -248,7 +248,7 @@ fn give_names(
     if !all_tasks.rename_new(temp, all_tasks, name)? {
         return Err(taken(team));
     }
-    let durable = store.settings.sync == Sync::Durable;
+    let durable = store.settings.sync == Durability::Durable;
     let named: Result<bool> = (|| {
         if durable {
             all_tasks.sync()?;

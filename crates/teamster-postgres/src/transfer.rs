@@ -23,13 +23,13 @@ const PAGE: usize = 2_000;
 const PAGE_ROWS: i64 = 2_000;
 
 /// A transaction that sees one snapshot, or whose changes become visible together.
-struct WholeTxn<'a> {
+struct TransferTxn<'a> {
     store: &'a PgStore,
     session: &'a Session,
     team: &'a str,
 }
 
-impl WholeTxn<'_> {
+impl TransferTxn<'_> {
     fn query(&self, statement: &str, more: &[Param<'_>]) -> Result<Vec<Row>, StatementError> {
         let mut params: Vec<Param<'_>> = vec![(&self.team, Type::TEXT)];
         params.extend(more.iter().map(|(value, kind)| (*value, kind.clone())));
@@ -43,10 +43,10 @@ fn in_transaction<T>(
     session: &Session,
     begin: &str,
     team: &TeamName,
-    work: impl FnOnce(&WholeTxn<'_>) -> Result<T>,
+    work: impl FnOnce(&TransferTxn<'_>) -> Result<T>,
 ) -> Result<T> {
     session.execute(&store.url, begin)?;
-    let txn = WholeTxn {
+    let txn = TransferTxn {
         store,
         session,
         team: team.as_str(),
@@ -73,11 +73,11 @@ pub(crate) fn export(store: &PgStore, team: &TeamName) -> Result<TeamExport> {
         store.make_durable(&session)?;
         Ok(whole)
     });
-    store.keep(session);
+    store.return_session(session);
     durable
 }
 
-fn read_whole(txn: &WholeTxn<'_>, team: &TeamName) -> Result<TeamExport> {
+fn read_whole(txn: &TransferTxn<'_>, team: &TeamName) -> Result<TeamExport> {
     let rows = txn.query(
         "SELECT t.config, p.highest::text FROM teamster.teams t JOIN teamster.positions p ON p.team = t.name WHERE t.name = $1",
         &[],
@@ -137,7 +137,7 @@ fn read_whole(txn: &WholeTxn<'_>, team: &TeamName) -> Result<TeamExport> {
     })
 }
 
-fn read_mail(txn: &WholeTxn<'_>) -> Result<Vec<ExportedMailbox>> {
+fn read_mail(txn: &TransferTxn<'_>) -> Result<Vec<ExportedMailbox>> {
     let rows = txn.query(
         "SELECT box, acked, delivered FROM teamster.boxes WHERE team = $1 AND size > 0 ORDER BY box COLLATE \"C\"",
         &[],
@@ -180,19 +180,19 @@ pub(crate) fn import(store: &PgStore, export: &TeamExport) -> Result<()> {
     });
     // If the connection was lost during the commit, it is unknown whether the commit happened.
     let made = match made {
-        Err(error) if session.is_closed() => match is_made(store, export) {
+        Err(error) if session.is_closed() => match is_imported(store, export) {
             Ok(true) => Ok(()),
             _ => Err(error),
         },
         made => made,
     };
-    store.keep(session);
+    store.return_session(session);
     made
 }
 
 /// Returns whether the team exists and comes from this export: only an import of the same export has the same event
 /// ids.
-fn is_made(store: &PgStore, export: &TeamExport) -> Result<bool> {
+fn is_imported(store: &PgStore, export: &TeamExport) -> Result<bool> {
     let rows = store.query(
         "SELECT body FROM teamster.events WHERE team = $1 AND seq = $2",
         &[
@@ -204,7 +204,7 @@ fn is_made(store: &PgStore, export: &TeamExport) -> Result<bool> {
     Ok(rows.first().map(|row| row.get::<_, String>(0)) == last)
 }
 
-fn write_whole(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
+fn write_whole(txn: &TransferTxn<'_>, export: &TeamExport) -> Result<()> {
     let made = txn.query(
         "INSERT INTO teamster.teams (name, config) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1",
         &[(&config_text(&export.config), Type::TEXT)],
@@ -263,7 +263,7 @@ fn write_whole(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
         .map_err(StoreError::from)
 }
 
-fn write_mail(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
+fn write_mail(txn: &TransferTxn<'_>, export: &TeamExport) -> Result<()> {
     for whole in &export.mailboxes {
         let label = whole.mailbox.label();
         txn.query(
@@ -293,7 +293,7 @@ fn write_mail(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
     Ok(())
 }
 
-fn write_journal(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
+fn write_journal(txn: &TransferTxn<'_>, export: &TeamExport) -> Result<()> {
     let mut known = HashSet::new();
     for page in export.events.chunks(PAGE) {
         let seqs: Vec<i64> = page.iter().map(|event| stored(event.seq)).collect();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use teamster_fs::{Dir, Lock, Sync, Waited, layout};
+use teamster_fs::{Dir, Durability, Lock, LockWait, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_store::{KnownLog, LogPiece, Store};
 
@@ -34,7 +34,7 @@ const MOST_COPIED: u64 = 1024 * 1024 * 1024;
 
 /// Where the logs of a worker can be read.
 #[derive(Debug)]
-pub struct LogPlace {
+pub struct LogLocation {
     /// The worker, with the folder of its logs or their copies.
     pub named: NamedWorker,
     copies: Option<LogCopies>,
@@ -52,7 +52,7 @@ impl std::fmt::Debug for LogCopies {
     }
 }
 
-impl LogPlace {
+impl LogLocation {
     /// Finds the logs of a worker. Those of a worker on another machine have to be fetched first.
     pub fn find(app: &App, named: NamedWorker) -> Result<Self> {
         let is_here =
@@ -80,11 +80,11 @@ impl LogPlace {
 
     /// Fetches everything that has been written so far. A worker that does not answer is an error only when there is no
     /// copy of its logs.
-    pub fn bring(&self) -> Result<()> {
+    pub fn fetch(&self) -> Result<()> {
         let Some(copies) = &self.copies else {
             return Ok(());
         };
-        match copies.bring() {
+        match copies.fetch() {
             Err(error) if folder(&self.named)?.is_some() => {
                 tracing::debug!("older copies of logs are shown: {error}");
                 Ok(())
@@ -94,18 +94,18 @@ impl LogPlace {
     }
 
     /// Keeps fetching until the returned value is dropped.
-    pub fn keep_bringing(self) -> BroughtLogs {
+    pub fn keep_fetching(self) -> SyncedLogs {
         let is_over = Arc::new(AtomicBool::new(false));
         if let Some(copies) = self.copies {
             let is_over = Arc::clone(&is_over);
             std::thread::spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
-                    copies.bring().or_trace("bring logs of another machine");
+                    copies.fetch().or_trace("bring logs of another machine");
                     std::thread::sleep(FOLLOW);
                 }
             });
         }
-        BroughtLogs {
+        SyncedLogs {
             named: self.named,
             is_over,
         }
@@ -114,20 +114,20 @@ impl LogPlace {
 
 /// Logs that are kept up to date while this value exists.
 #[derive(Debug)]
-pub struct BroughtLogs {
+pub struct SyncedLogs {
     /// The worker, with the folder of its logs or their copies.
     pub named: NamedWorker,
     is_over: Arc<AtomicBool>,
 }
 
-impl Drop for BroughtLogs {
+impl Drop for SyncedLogs {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
 impl LogCopies {
-    fn bring(&self) -> Result<()> {
+    fn fetch(&self) -> Result<()> {
         let NamedWorker {
             team,
             worker,
@@ -147,7 +147,7 @@ impl LogCopies {
             }
             let root = Dir::open_or_create_root(project)?;
             // Another process on this machine may be requesting the same.
-            let Waited::Held(_lock) = Lock::wait(&root, LOCK, PATIENCE, false)? else {
+            let LockWait::Held(_lock) = Lock::wait(&root, LOCK, PATIENCE, false)? else {
                 return Ok(());
             };
             let copies = root.descend_or_create(&folders)?;
@@ -249,7 +249,7 @@ impl CopiedLogs {
             }
             self.add_piece(copies, piece)?;
             let noted = serde_json::to_vec(&self.0).unwrap_or_default();
-            copies.replace(ORIGINS, &noted, Sync::Fast)?;
+            copies.replace(ORIGINS, &noted, Durability::Fast)?;
         }
         Ok(())
     }
@@ -282,10 +282,10 @@ impl CopiedLogs {
             let size = self.0[place].size;
             // Data that was appended but not recorded before a crash is appended again.
             copies.truncate(&piece.file, size)?;
-            copies.append(&piece.file, text, Sync::Fast)?;
+            copies.append(&piece.file, text, Durability::Fast)?;
             size
         } else {
-            copies.replace(&piece.file, text, Sync::Fast)?;
+            copies.replace(&piece.file, text, Durability::Fast)?;
             0
         };
         self.0.retain(|copied| copied.file != piece.file);
@@ -322,9 +322,9 @@ mod tests {
     }
 
     /// A folder of copies; each answer is added by a separate reader.
-    struct Copies(Scratch);
+    struct CopiesFixture(Scratch);
 
-    impl Copies {
+    impl CopiesFixture {
         fn dir(&self) -> Dir {
             Dir::open_root(self.0.path()).unwrap().unwrap()
         }
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn pieces_are_added_once_whoever_asked_for_them() {
-        let copies = Copies(Scratch::new("log-copies"));
+        let copies = CopiesFixture(Scratch::new("log-copies"));
         copies.add(vec![piece("1.jsonl", "a", 0, "one\n")]);
         copies.add(vec![piece("1.jsonl", "a", 4, "two\n")]);
         // Two concurrent requests get the same answers, one of them late.
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn log_that_was_put_aside_keeps_what_is_here_of_it() {
-        let copies = Copies(Scratch::new("log-copies-aside"));
+        let copies = CopiesFixture(Scratch::new("log-copies-aside"));
         copies.add(vec![piece("1.jsonl", "a", 0, "old 1\n")]);
         copies.add(vec![
             piece("1.jsonl", "b", 0, "new\n"),
@@ -371,11 +371,11 @@ mod tests {
 
     #[test]
     fn piece_that_was_added_and_not_noted_is_not_there_twice() {
-        let copies = Copies(Scratch::new("log-copies-killed"));
+        let copies = CopiesFixture(Scratch::new("log-copies-killed"));
         copies.add(vec![piece("1.jsonl", "a", 0, "one\n")]);
         copies
             .dir()
-            .append("1.jsonl", b"two\n", Sync::Fast)
+            .append("1.jsonl", b"two\n", Durability::Fast)
             .unwrap();
         copies.add(vec![piece("1.jsonl", "a", 4, "two\n")]);
         assert_eq!(copies.text("1.jsonl").unwrap(), "one\ntwo\n");
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn hostile_names_reach_no_file_and_keep_no_log_back() {
-        let copies = Copies(Scratch::new("log-copies-names"));
+        let copies = CopiesFixture(Scratch::new("log-copies-names"));
         copies.add(vec![
             piece("../1.jsonl", "a", 0, "x\n"),
             piece(".origins.json", "b", 0, "[]"),

@@ -71,7 +71,7 @@ impl DemoStudio {
     }
 
     /// Waits until the user at the terminal closes the page or presses Ctrl-C.
-    pub fn until_nobody_looks(&self, context: &Context) {
+    pub fn wait_until_closed(&self, context: &Context) {
         if !context.out.is_screen() || self.hub.listeners() == 0 {
             return;
         }
@@ -80,7 +80,7 @@ impl DemoStudio {
             .remark("You are looking at it in Studio: close the page or press Ctrl-C to end.");
         let signals = Signals::listen();
         let mut seen = Instant::now();
-        while !signals.is_told() && seen.elapsed() < AWAY {
+        while !signals.is_stop_requested() && seen.elapsed() < AWAY {
             if self.hub.listeners() > 0 {
                 seen = Instant::now();
             }
