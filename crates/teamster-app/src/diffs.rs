@@ -75,7 +75,7 @@ pub struct Diff {
 
 /// The recorded work on one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskWork {
+pub struct TaskCommits {
     /// The task.
     pub task: TaskId,
     /// The commit with its result.
@@ -139,7 +139,7 @@ pub fn of_branch(app: &App, team: &TeamName, name: &str, path: Option<&str>) -> 
 }
 
 /// Returns the diff of one task.
-pub fn of_task(app: &App, team: &TeamName, work: &TaskWork, path: Option<&str>) -> Result<Diff> {
+pub fn of_task(app: &App, team: &TeamName, work: &TaskCommits, path: Option<&str>) -> Result<Diff> {
     let repo = repo(app, team)?;
     let id = &work.task;
     let commit = match &work.commit {
@@ -283,7 +283,7 @@ fn task_base(
     app: &App,
     team: &TeamName,
     repo: &Repo,
-    work: &TaskWork,
+    work: &TaskCommits,
     commit: &CommitId,
 ) -> Result<CommitId> {
     if let Some(merge) = &work.merge

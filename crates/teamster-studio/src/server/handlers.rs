@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{Response, StatusCode};
 use serde::Deserialize;
-use teamster_app::diffs::TaskWork;
+use teamster_app::diffs::TaskCommits;
 use teamster_journal::Event;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
@@ -158,7 +158,7 @@ pub(super) fn work_on(
     studio: &StudioServer,
     team: &TeamName,
     id: &TaskId,
-) -> Result<TaskWork, ApiError> {
+) -> Result<TaskCommits, ApiError> {
     let task = studio.hub.read().task(team, id)?;
     let result = task.result().unwrap_or_default();
     let merges = studio.hub.feed(team)?.view().merges;
@@ -166,7 +166,7 @@ pub(super) fn work_on(
         let is_its = merge.task_id.as_ref() == Some(id) && merge.state == MergeState::Merged;
         merge.merge.filter(|_| is_its)
     });
-    Ok(TaskWork {
+    Ok(TaskCommits {
         task: id.clone(),
         commit: result.commit,
         base: result.base,
