@@ -408,6 +408,16 @@ fn run_goes_on_when_the_server_has_crashed_and_is_back() {
 
 #[test]
 fn another_machine_goes_on_with_the_run_of_a_host_that_is_gone() {
+    take_over(false);
+}
+
+#[test]
+fn merge_that_was_not_pushed_before_its_machine_was_lost_is_made_again() {
+    take_over(true);
+}
+
+/// Loses the machine of a host, with or without its last push, and resumes the run on another machine.
+fn take_over(last_push_is_lost: bool) {
     let Some(url) = shared_database() else { return };
     let host = Machine::with_repository(&url);
     let between = host.project.home().join("between.git");
@@ -422,7 +432,15 @@ fn another_machine_goes_on_with_the_run_of_a_host_that_is_gone() {
     git_in(
         &other.project.home(),
         &other.project.home(),
-        &["clone", "--quiet", path, folder.to_str().unwrap()],
+        // Only what is on the branch, not every object.
+        &[
+            "clone",
+            "--quiet",
+            "--no-local",
+            "--single-branch",
+            path,
+            folder.to_str().unwrap(),
+        ],
     );
     let resume = ["run", "--resume", TEAM, "--approve", "auto"];
     // While it is hosted, no other process can host it.
@@ -439,8 +457,19 @@ fn another_machine_goes_on_with_the_run_of_a_host_that_is_gone() {
         .exits(0);
     let lost = host.folder().with_file_name("lost");
     std::fs::rename(host.folder(), &lost).unwrap();
+    let at_the_repository = |args: &[&str]| git_in(&between, &host.project.home(), args);
+    let mut is_lost = false;
+    if last_push_is_lost {
+        let branch = format!("refs/heads/omc-team/{TEAM}/integration");
+        let merge = at_the_repository(&["rev-parse", &branch]);
+        at_the_repository(&["update-ref", &branch, &format!("{branch}~1")]);
+        // Unless a task that was finished meanwhile began at that merge.
+        is_lost = !at_the_repository(&["rev-list", "--all"]).contains(&merge);
+    }
     let taken = other.run(&resume);
     assert_eq!(taken.code, Some(0), "{}{}", taken.stdout, taken.stderr);
+    let said = "and what was merged since is merged again";
+    assert_eq!(taken.stdout.contains(said), is_lost, "{}", taken.stdout);
     let files = other.git(&["ls-tree", "--name-only", "main"]);
     for number in 0..10 {
         assert!(files.contains(&format!("f{number}.txt")), "{files}");

@@ -249,7 +249,11 @@ fn every_sentence_of_ours_at_a_gate_has_a_code() {
     let past = studio.json(&format!("/api/v1/teams/shop?at={seq}"));
     assert_eq!(of(&past), said);
     shop.run(&["reject", "--team", "shop", "--commit", &shop.asked()]);
-    let view = studio.json("/api/v1/teams/shop");
+    // Studio hears of the decision by a notice of the file system.
+    let view = wait_for("the page to show the end", || {
+        let view = studio.json("/api/v1/teams/shop");
+        (!view["run"]["finished"].is_null()).then_some(view)
+    });
     assert_eq!(
         code(&view["run"]["finished"]["reasonCodes"][0]),
         "person-rejected"

@@ -17,8 +17,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::product::{
-    Finished, Product, TempProject, build_workloads, cargo, check_names, is_wanted, must,
-    table_head, target,
+    Finished, Product, TempProject, build_workloads, cargo, check_names, copy_program, is_wanted,
+    must, table_head, target,
 };
 use crate::{docs, fixture};
 
@@ -99,6 +99,12 @@ struct Bench {
     floor: PathBuf,
 }
 
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.floor);
+    }
+}
+
 impl Bench {
     fn build(quick: bool) -> Result<Self> {
         // Static, like the product; the flag applies only to this program.
@@ -108,7 +114,7 @@ impl Bench {
             quick,
             product: Product::build()?,
             workloads: build_workloads()?,
-            floor: target().join("release/floor"),
+            floor: copy_program(&target().join("release/floor"))?,
         })
     }
 

@@ -82,11 +82,20 @@ pub(crate) fn table_line(columns: &str, cells: &[String]) -> String {
     cells.join(", ")
 }
 
-/// Returns the sorted names in a folder, none if it does not exist.
+/// Returns the sorted names in a folder, none if it does not exist. An entry that cannot be read is named by its error,
+/// so that it counts as found.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut names: Vec<String> = names.collect();
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => return vec![format!("unreadable: {error}")],
+    };
+    let mut names: Vec<String> = entries
+        .map(|entry| match entry {
+            Ok(entry) => entry.file_name().to_string_lossy().into_owned(),
+            Err(error) => format!("unreadable: {error}"),
+        })
+        .collect();
     names.sort_unstable();
     names
 }
@@ -171,7 +180,19 @@ fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The release binary, in a separate copy, so that a build during the run does not replace it.
+/// Copies a program that was built, so that a build during the run does not replace it. Programs that are compared must
+/// all be copies: a file that the linker wrote takes longer to map than one that was written in one piece.
+pub(crate) fn copy_program(built: &Path) -> Result<PathBuf> {
+    let folder = target().join("xtask");
+    std::fs::create_dir_all(&folder)?;
+    let name = built.file_name().unwrap_or_default().display();
+    let copy = folder.join(format!("{name}-{}-{}", std::process::id(), next_number()));
+    std::fs::copy(built, &copy)
+        .with_context(|| format!("there is no {} after the build", built.display()))?;
+    Ok(copy)
+}
+
+/// A copy of the release binary.
 #[derive(Debug)]
 pub(crate) struct Product {
     pub(crate) binary: PathBuf,
@@ -187,12 +208,7 @@ impl Product {
             must(&mut cargo("build --quiet --release --package teamster"))?;
             target().join("release/teamster")
         };
-        let folder = target().join("xtask");
-        std::fs::create_dir_all(&folder)?;
-        let name = format!("teamster-{}-{}", std::process::id(), next_number());
-        let binary = folder.join(name);
-        std::fs::copy(&built, &binary)
-            .with_context(|| format!("there is no {} after the build", built.display()))?;
+        let binary = copy_program(&built)?;
         Ok(Self { binary })
     }
 

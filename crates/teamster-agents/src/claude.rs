@@ -266,7 +266,7 @@ impl ClaudeReader {
                 .collect();
             let status = value.get("api_error_status").and_then(Value::as_u64);
             let said = said.join("\n");
-            let class = api_trouble(status, &said);
+            let class = api_error_class(status, &said);
             return vec![self.outcome.error(class, &said, false)];
         }
         self.outcome.note_progress();
@@ -419,7 +419,7 @@ impl ClaudeReader {
             "the turn was interrupted".clone_into(&mut reason);
         }
         let class = if why == "api_error" || status.is_some() {
-            api_trouble(status, &reason)
+            api_error_class(status, &reason)
         } else {
             self.outcome.class().unwrap_or(ErrorClass::Task)
         };
@@ -524,7 +524,7 @@ impl OutputReader for ClaudeReader {
     }
 }
 
-fn api_trouble(status: Option<u64>, message: &str) -> ErrorClass {
+fn api_error_class(status: Option<u64>, message: &str) -> ErrorClass {
     match status.map(error_class::classify_status) {
         None | Some(ErrorClass::Task) => error_class::classify_message(message),
         Some(class) => class,

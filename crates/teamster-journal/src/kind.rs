@@ -282,7 +282,8 @@ kinds! {
     MergeConflict(MergeConflict) = "merge.conflict",
     /// The team's branch was brought up to date with the user's.
     MergeCaughtUp(CaughtUp) = "merge.caught_up",
-    /// Commits that were put on the team's branch from outside were adopted.
+    /// The head of the team's branch was adopted as it was found: commits from outside, or an earlier head of the run
+    /// because the last one is lost.
     MergeAdopted(MergeAdopted) = "merge.adopted",
     /// What a person is shown at the gate, recorded before the gate opens.
     ApprovalShown(GateShown) = "approval.shown",

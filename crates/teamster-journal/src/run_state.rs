@@ -1,7 +1,7 @@
 //! The state of a run, folded from its journal alone. Every reader of the same events derives the same state, before a
 //! crash and after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use teamster_types::flow::{FlowKind, Stage};
@@ -206,6 +206,8 @@ pub struct RunState {
     pub plan: Option<String>,
     /// The head of the integration branch, as the host left it.
     pub head: Option<String>,
+    /// Every earlier head of the integration branch.
+    pub past_heads: BTreeSet<String>,
     /// The head of the user's branch when it was last merged into the work.
     pub tip: Option<String>,
     /// The number of fix rounds that were begun.
@@ -508,7 +510,7 @@ impl RunState {
 
     fn set_head(&mut self, merge: Option<&String>) {
         if let Some(merge) = merge {
-            self.head = Some(merge.clone());
+            self.past_heads.extend(self.head.replace(merge.clone()));
         }
     }
 

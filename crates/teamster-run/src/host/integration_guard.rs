@@ -11,8 +11,8 @@
 use teamster_isolate::git::{
     self, CheckTree, CommitId, Integration, ListedWorktree, Removal, Repo, WorktreeKind, pin_ref,
 };
-use teamster_journal::HOST;
-use teamster_journal::payload::GateAnswer;
+use teamster_journal::payload::{GateAnswer, MergeAdopted};
+use teamster_journal::{EventKind, HOST};
 use teamster_store::LostMerge;
 use teamster_types::flow::Stage;
 use teamster_types::phrase::{Phrase, PhraseCode};
@@ -155,6 +155,10 @@ impl IntegrationGuard {
         if is_unrecorded_merge(run, integration, &known, &head)? {
             return Ok(Some(head));
         }
+        if is_lost(run, &known, &head)? {
+            self.resume_from(run, &known, &head)?;
+            return Ok(Some(head));
+        }
         if let Some(name) = integration.put_back(&known)? {
             run.say(&format!(
                 "another process moved {}; its state is kept as {name} and is not part of the work",
@@ -162,6 +166,27 @@ impl IntegrationGuard {
             ));
         }
         Ok(Some(known))
+    }
+
+    /// Goes on from an earlier head of the branch, because the last one is lost: what was merged since is merged again.
+    fn resume_from(
+        &self,
+        run: &mut RunContext<'_>,
+        lost: &CommitId,
+        head: &CommitId,
+    ) -> Result<()> {
+        run.say(&format!(
+            "the merge {} is not in this repository; the run goes on from {}, and what was merged since is merged again",
+            lost.short(),
+            head.short()
+        ));
+        run.journal(EventKind::MergeAdopted(MergeAdopted {
+            commit: head.to_string(),
+            merge: Some(head.to_string()),
+            files: Vec::new(),
+        }))?;
+        self.unmark_missing(run, head)?;
+        Ok(())
     }
 
     /// Returns every task that is marked as merged and whose work is missing from `commit`.
@@ -333,6 +358,17 @@ fn is_unrecorded_merge(
         }
     }
     Ok(false)
+}
+
+/// Returns whether the recorded head of the branch does not exist here, and the branch is where the run had left it
+/// before. A host that is killed between a merge and its push leaves this behind for a host on another machine.
+fn is_lost(run: &RunContext<'_>, known: &CommitId, head: &CommitId) -> Result<bool> {
+    let Some(repo) = run.repo() else {
+        return Ok(false);
+    };
+    let is_base = (run.spec().base.as_ref()).is_some_and(|base| base.commit == head.as_str());
+    let is_past = is_base || run.state().past_heads.contains(head.as_str());
+    Ok(is_past && repo.resolve(known.as_str())?.is_none())
 }
 
 /// Returns the commits any of which proves that the work of a task is merged: its own, or those of the tasks that

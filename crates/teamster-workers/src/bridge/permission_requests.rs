@@ -6,8 +6,9 @@
 //!                                            └── the attempt ends ──────▶ forgotten
 //! ```
 //!
-//! A decision names the request by an id that the client chose, and a client may use the same id again. A decision therefore
-//! counts only for a request that it names by position, or that is older than the decision.
+//! A decision names the request by an id that the client chose, and a client may use the same id again. If both
+//! positions in the journal are known, a decision therefore counts only for a request that it names by its position, or that is
+//! older than the decision.
 
 use std::time::{Duration, Instant};
 

@@ -1,11 +1,13 @@
 //! The wait of a worker for its provider: which limit it waits for, until when, and which task it keeps meanwhile.
 //!
 //! ```text
-//! agent ended by a limit ──▶ LimitHit ──▶ recorded as `worker.paused` ──▶ read by every other worker of the provider
+//! agent ended by a limit ──▶ LimitHit ──▶ recorded as `worker.paused` ──▶ read by the other workers of the provider
 //!                               │                                                  │
 //!                               ▼                                                  ▼
 //!                    waits with its task, then continues                 waits before its next claim
 //! ```
+//!
+//! Only a rate limit concerns the other workers; each finds out by itself about an outage or a lost sign-in.
 //!
 //! The end of a limit is kept by two clocks: the wall clock of the team, and the monotonic clock, which other programs
 //! cannot set. The wait is over as soon as either of them has reached the end.

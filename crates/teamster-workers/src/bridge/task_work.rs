@@ -8,8 +8,8 @@
 //!                                                     work kept ──▶ result written, repeatedly if the store is busy
 //! ```
 //!
-//! A task is ended exactly once, whatever happens: completed, failed, released, or given up because the claim is lost. While
-//! the agent runs or the store is waited for, the bridge keeps handling its events ([`Bridge::step`]).
+//! A task is ended at most once: completed, failed, blocked by a question, or released. Its end is not written if the claim
+//! is lost, or if the store refuses it for good. While the agent runs or the store is waited for, the bridge keeps handling its events ([`Bridge::step`]).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -117,7 +117,7 @@ fn is_usual(text: &str) -> bool {
     text == "the last active teammate has ended"
         // Before the first teammate there is no state to change.
         || text == "NoState"
-        || text.starts_with("Swept {")
+        || text.starts_with("SweepReport {")
         // A lead has no row of its own.
         || text == "Unknown(\"team-lead\")"
 }
