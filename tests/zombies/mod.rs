@@ -53,11 +53,15 @@ fn registry(name: &str, created_at: impl Into<Value>) -> Value {
         "leadSessionId": "", "members": []})
 }
 
+/// The session of every lead here. No test starts a process for it, because that would be a sign of life for all teams
+/// of these tests.
+const LEAD_SESSION: &str = "7be1f0c4-9d27-4c7e-8a55-2f60d3a1b9e8";
+
 /// Returns the same, led by a process, with a teammate inside it.
 fn led_by(name: &str, process: &ProcessId) -> Value {
     json!({
         "name": name, "createdAt": millis(Duration::ZERO), "leadAgentId": format!("team-lead@{name}"),
-        "leadSessionId": "36fee606-cef6-41ed-b06f-963acdd7678a",
+        "leadSessionId": LEAD_SESSION,
         "leadProcess": {"pid": process.pid, "procStart": process.process_start_time.to_string(),
             "pidSpace": format!("{}#{}", process.host, process.pid_ns), "claimedAt": 1},
         "members": [

@@ -138,11 +138,15 @@ fn shell_that_is_left_in_the_pane_of_a_killed_client_keeps_nothing() {
     };
     let mut config = with_pane(led_by("left", &gone()), "%0");
     config["members"][0]["cwd"] = json!(project.folder());
+    config["leadSessionId"] = json!(project.session());
     team(&project, "left", &config, 3 * DAY);
-    let line = "exec sh -c 'echo $$; read -r _' claude --agent-id worker-1@left --agent-name worker-1 \
-        --team-name left --parent-session-id 36fee606-cef6-41ed-b06f-963acdd7678a";
+    let line = format!(
+        "exec sh -c 'echo $$; read -r _' claude --agent-id worker-1@left --agent-name worker-1 \
+         --team-name left --parent-session-id {}",
+        project.session()
+    );
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut client = project.shell(line).stdin(reader.into()).follow();
+    let mut client = project.shell(&line).stdin(reader.into()).follow();
     let pid = client.line();
     let payload = json!({"session_id": "pane", "agent_type": "general-purpose"}).to_string();
     let hook = project

@@ -7,7 +7,7 @@ use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_gc::zombies::{clean_up_at_session_end, sweep_at_session_start};
 
-use super::{DAY, HOUR, is_gone, is_there, led_by, put, registry, team};
+use super::{DAY, HOUR, LEAD_SESSION, is_gone, is_there, led_by, put, registry, team};
 use crate::kit::{TestProject, gone, living, now};
 
 const TIME: Duration = Duration::from_secs(5);
@@ -123,19 +123,18 @@ fn the_end_of_a_lead_ends_its_team_and_no_other() {
             .unwrap()
             .moved
     };
-    let session = "36fee606-cef6-41ed-b06f-963acdd7678a";
     team(&project, "led", &led_by("led", &living()), Duration::ZERO);
     let mut other = led_by("other", &living());
     other["leadSessionId"] = json!("e");
     team(&project, "other", &other, Duration::ZERO);
     team(&project, "old", &registry("old", 0), 3 * DAY);
-    for nobody in ["", "36fee606", "3"] {
+    for nobody in ["", "7be1f0c4", "7"] {
         assert!(end(nobody).is_empty(), "{nobody}");
     }
     let mut paned = led_by("paned", &living());
     paned["members"][1]["tmuxPaneId"] = json!("%77");
     team(&project, "paned", &paned, Duration::ZERO);
-    assert_eq!(end(session), ["led"]);
+    assert_eq!(end(LEAD_SESSION), ["led"]);
     assert!(is_there(&project, "paned"), "nobody asked for its pane");
     assert!(is_there(&project, "other"));
     assert!(
