@@ -181,7 +181,7 @@ fn next_number() -> u64 {
 }
 
 /// Copies a program that was built, so that a build during the run does not replace it. Programs that are compared must
-/// all be copies: a file that the linker wrote takes longer to map than one that was written in one piece.
+/// all be made in the same way: how a file lies in the page cache changes how long a program takes to start.
 pub(crate) fn copy_program(built: &Path) -> Result<PathBuf> {
     let folder = target().join("xtask");
     std::fs::create_dir_all(&folder)?;
