@@ -206,7 +206,8 @@ fn hung_worker_with_the_lock_of_the_team_is_ended_before_a_dead_one_is_recorded(
         let told = &looked.stdout;
         assert!(
             given_back.iter().any(is_it),
-            "task {id}: {told}\n{given_back:?}"
+            "task {id}: {told}\n{given_back:?}\n{:?}",
+            crew.events("task.failed")
         );
     }
 }

@@ -123,9 +123,7 @@ impl<'a> ProcessTree<'a> {
     pub fn ask(&self, signal: Signal) {
         for member in self.members() {
             if let Ok(Some(held)) = ProcessHandle::open(self.machine, &member) {
-                held.signal(signal).or_trace("send a signal");
-                // A stopped process does not handle a signal before it is continued.
-                held.signal(Signal::CONT).or_trace("wake a process");
+                send(&held, signal);
             }
         }
     }
@@ -170,6 +168,19 @@ impl<'a> ProcessTree<'a> {
             return self.kill_all(known);
         }
         self.kill()
+    }
+
+    /// Ends every member like [`Self::end`], but asks the root alone first and waits up to `grace` for it. The root can
+    /// then end the others itself; if they were asked at the same time, it could take their ends for failures.
+    pub fn end_from_root(&self, grace: Duration) -> Result<(), SurvivingProcesses> {
+        if let Some(root) = self.root
+            && let Ok(Some(held)) = ProcessHandle::open(self.machine, root)
+        {
+            send(&held, Signal::TERM);
+            // Whether it is over or not, whatever is left is ended now.
+            let _ = held.is_over(grace);
+        }
+        self.end(grace)
     }
 
     /// Kills every member, until none is left.
@@ -244,6 +255,12 @@ impl<'a> ProcessTree<'a> {
             group.remove();
         }
     }
+}
+
+/// Sends a signal to a process, and wakes it: a stopped process does not handle a signal before it is continued.
+fn send(held: &ProcessHandle, signal: Signal) {
+    held.signal(signal).or_trace("send a signal");
+    held.signal(Signal::CONT).or_trace("wake a process");
 }
 
 /// Reaps the ended children of this process that no thread waits for. Orphans of an agent become children of the

@@ -164,10 +164,11 @@ impl<'a> Supervisor<'a> {
                     self.in_doubt = true;
                     continue;
                 }
-                // A hung worker is not proven dead, so its processes are ended.
+                // A hung worker is not proven dead, so its processes are ended. A bridge that can still react gives its
+                // task back itself.
                 let process = Some(&record.process);
                 let tree = ProcessTree::of_launch(self.machine, &record.launch, process);
-                survivors = tree.end(HUNG_GRACE).err();
+                survivors = tree.end_from_root(HUNG_GRACE).err();
             }
             looks.push((record, assessment, survivors));
         }

@@ -20,6 +20,7 @@ use crate::OrTrace as _;
 #[derive(Debug)]
 pub struct CheckTree {
     worktree: Worktree,
+    is_removed: bool,
 }
 
 impl CheckTree {
@@ -42,7 +43,10 @@ impl CheckTree {
             return Err(error);
         }
         let worktree = Worktree::named(repo, team, &name)?.ok_or_else(|| vanished(&path))?;
-        let tree = Self { worktree };
+        let tree = Self {
+            worktree,
+            is_removed: false,
+        };
         // Checked out separately, inside the worktree: some settings apply only there.
         tree.worktree
             .ruled_call()?
@@ -91,24 +95,25 @@ impl CheckTree {
 
 impl CheckTree {
     /// Removes it now, and reports a failure.
-    pub fn remove(self) -> Result<(), GitError> {
-        remove(
-            &self.worktree.repo,
-            &self.worktree.team,
-            &self.worktree.name,
-        )
+    pub fn remove(mut self) -> Result<(), GitError> {
+        self.is_removed = true;
+        self.remove_now()
+    }
+
+    fn remove_now(&self) -> Result<(), GitError> {
+        let Worktree {
+            repo, team, name, ..
+        } = &self.worktree;
+        remove(repo, team, name)
     }
 }
 
 impl Drop for CheckTree {
     fn drop(&mut self) {
-        // A leftover is removed by the next host, or by `teamster worktree gc`.
-        remove(
-            &self.worktree.repo,
-            &self.worktree.team,
-            &self.worktree.name,
-        )
-        .or_trace("remove a tree for checks");
+        if !self.is_removed {
+            // A leftover is removed by the next host, or by `teamster worktree gc`.
+            self.remove_now().or_trace("remove a tree for checks");
+        }
     }
 }
 

@@ -241,15 +241,28 @@ pub(super) fn with_identity(
     worktree: &Worktree,
     fallback: Option<&Author>,
 ) -> Result<GitCommand, GitError> {
-    let has = |key: &str| worktree.call().args(["config", "--get"]).arg(key).yes();
+    let list = worktree
+        .call()
+        .args(["config", "--name-only", "--get-regexp"])
+        .arg("^user\\.(name|email)$");
+    let keys = list.run()?;
+    // Code 1: there is none.
+    if !matches!(keys.status.code(), Some(0 | 1)) {
+        return Err(list.failed(&keys));
+    }
+    let has = |key: &str| {
+        keys.stdout
+            .split(|byte| *byte == b'\n')
+            .any(|known| known == key.as_bytes())
+    };
     let author = fallback.cloned().unwrap_or_default();
     let mut call = call;
-    if !has("user.name")? {
+    if !has("user.name") {
         call = call
             .env("GIT_AUTHOR_NAME", &author.name)
             .env("GIT_COMMITTER_NAME", &author.name);
     }
-    if !has("user.email")? {
+    if !has("user.email") {
         call = call
             .env("GIT_AUTHOR_EMAIL", &author.email)
             .env("GIT_COMMITTER_EMAIL", &author.email);

@@ -24,7 +24,7 @@ use super::names::CommitId;
 use super::nested::NestedWork;
 use super::restore::CHUNK;
 use super::secrets::FoundSecrets;
-use super::tracking::{INFO_ATTRIBUTES, TrackingRules};
+use super::tracking::{CurrentSettings, INFO_ATTRIBUTES, TrackingRules};
 use super::worktree::Worktree;
 use crate::OrTrace as _;
 use crate::is_program;
@@ -69,6 +69,8 @@ pub(super) struct FreshIndex {
     rules: Arc<TrackingRules>,
     /// The settings of the recorded rules.
     ruled: Vec<GitSetting>,
+    /// Whether only a part of the commit is checked out.
+    is_sparse: bool,
     options: Vec<String>,
     dir: Dir,
     name: String,
@@ -84,8 +86,10 @@ impl Worktree {
         with: impl FnOnce(&FreshIndex) -> Result<T, GitError>,
     ) -> Result<T, GitError> {
         let rules = self.rules()?;
+        let current = CurrentSettings::read(self.call())?;
         let mut fresh = FreshIndex {
-            ruled: rules.settings(self.call())?,
+            ruled: rules.settings(&current)?,
+            is_sparse: current.is_on("core.sparsecheckout"),
             options: Vec::new(),
             worktree: self.clone(),
             rules,
@@ -103,16 +107,7 @@ impl Worktree {
 
     /// Returns every file that differs from the commit: its path, and git's letter for the change.
     pub(super) fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
-        self.with_fresh_index(|fresh| {
-            let mut changed = fresh.changed()?;
-            // Changes that git reports itself keep its letter, and a change that is only staged is in no file.
-            for (letter, path) in self.status()? {
-                if letter != b'M' || !fresh.untouched.contains(&path) {
-                    changed.insert(path, letter);
-                }
-            }
-            Ok(changed)
-        })
+        self.with_fresh_index(FreshIndex::all_changed)
     }
 
     /// Removes new files that git ignores by a rule that an agent has added. The caller has already saved their
@@ -149,8 +144,7 @@ impl Worktree {
 
 impl FreshIndex {
     fn fill(&mut self) -> Result<(), GitError> {
-        let is_sparse = self.is_sparse()?;
-        if !is_sparse {
+        if !self.is_sparse {
             self.recall();
         }
         // Unlike `read-tree`, this respects a sparse checkout.
@@ -163,25 +157,13 @@ impl FreshIndex {
         let folds_case = self.dir.join(&self.name.to_uppercase()).exists();
         self.options.push(format!("core.fileMode={has_modes}"));
         self.options.push(format!("core.ignoreCase={folds_case}"));
-        // Reads the files, once. The exit code says whether a file differs, which is determined later.
-        self.call()
-            .args(["update-index", "-q", "--refresh"])
-            .run()?;
-        self.remember(is_sparse);
-        self.untouched = self.find_untouched()?;
+        // Reads the files, once. Without `-q`, the exit code says whether a file differs.
+        let refreshed = self.call().args(["update-index", "--refresh"]).run()?;
+        self.remember();
+        if !refreshed.status.success() {
+            self.untouched = self.find_untouched()?;
+        }
         Ok(())
-    }
-
-    fn is_sparse(&self) -> Result<bool, GitError> {
-        let setting = ["config", "--type=bool", "--get", "core.sparseCheckout"];
-        Ok(self
-            .worktree
-            .call()
-            .args(setting)
-            .run()?
-            .stdout
-            .trim_ascii()
-            == b"true")
     }
 
     /// Starts from the index of the last comparison of this worktree, if there is one.
@@ -201,9 +183,9 @@ impl FreshIndex {
     }
 
     /// Keeps the refreshed index in memory, unless the checkout is sparse.
-    fn remember(&self, is_sparse: bool) {
+    fn remember(&self) {
         let stamp = self.dir.stamp(&self.name).ok().flatten();
-        let is_kept = !is_sparse && stamp.is_some_and(|stamp| stamp.size <= LARGEST_KEPT);
+        let is_kept = !self.is_sparse && stamp.is_some_and(|stamp| stamp.size <= LARGEST_KEPT);
         let read = self.dir.read(&self.name);
         let read = read.ok().flatten().filter(|_| is_kept);
         let mut last = LAST_INDEX.lock().unwrap_or_else(PoisonError::into_inner);
@@ -304,7 +286,7 @@ impl FreshIndex {
     /// Returns a git command in a nested repository, with a separate index and without settings that an agent has made.
     pub(super) fn call_in(&self, folder: &Path, index: &Path) -> Result<GitCommand, GitError> {
         let call = self.worktree.repo.call_in(folder);
-        let ruled = self.rules.settings(call.clone())?;
+        let ruled = self.rules.settings(&CurrentSettings::read(call.clone())?)?;
         Ok(with_options(call.env("GIT_INDEX_FILE", index), &[]).settings(ruled))
     }
 
@@ -322,6 +304,18 @@ impl FreshIndex {
             .args(["--exclude-per-directory=.gitignore", "--exclude-from"])
             .arg(self.ignored()?)
             .bytes()
+    }
+
+    /// Returns every file that differs from the commit: its path, and git's letter for the change.
+    pub(super) fn all_changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
+        let mut changed = self.changed()?;
+        // Changes that git reports itself keep its letter, and a change that is only staged is in no file.
+        for (letter, path) in self.worktree.status()? {
+            if letter != b'M' || !self.untouched.contains(&path) {
+                changed.insert(path, letter);
+            }
+        }
+        Ok(changed)
     }
 
     fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {

@@ -47,16 +47,19 @@ impl Repo {
     pub fn not_in(&self, commits: &[CommitId], head: &CommitId) -> Result<Vec<CommitId>, GitError> {
         let mut outside = Vec::new();
         for chunk in commits.chunks(CHUNK) {
-            // One call suffices for the usual case that all of them are ancestors.
-            let more = self
+            let listed = self
                 .call()
-                .args(["rev-list", "--count", "--max-count=1"])
+                .arg("rev-list")
                 .args(chunk.iter().map(CommitId::as_str))
                 .args(["--not", head.as_str(), "--"])
                 .run()?;
-            if more.status.success() && more.stdout.trim_ascii() == b"0" {
+            if listed.status.success() {
+                let listed: BTreeSet<&[u8]> = listed.stdout.split(|byte| *byte == b'\n').collect();
+                let is_listed = |commit: &&CommitId| listed.contains(commit.as_str().as_bytes());
+                outside.extend(chunk.iter().filter(is_listed).cloned());
                 continue;
             }
+            // One of them is not in the repository, and git does not say which one.
             for commit in chunk {
                 let is_there = self
                     .call()

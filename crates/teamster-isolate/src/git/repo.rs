@@ -173,6 +173,9 @@ impl Repo {
 
     /// Returns whether `commit` is `other` or an ancestor of it.
     pub fn is_ancestor(&self, commit: &CommitId, other: &CommitId) -> Result<bool, GitError> {
+        if commit == other {
+            return Ok(true);
+        }
         self.call()
             .args(["merge-base", "--is-ancestor"])
             .args([commit.as_str(), other.as_str()])
@@ -181,12 +184,19 @@ impl Repo {
 
     /// Makes git ignore teamster's folders, and returns the patterns that had to be added.
     pub fn exclude_ours(&self) -> Result<Vec<&'static str>, GitError> {
-        let mut missing = Vec::new();
-        for name in OURS {
-            if !self.ignores(&self.project, &format!("{name}x"))? {
-                missing.push(name);
-            }
+        let inside = |name: &str| format!("{name}x");
+        let call = self
+            .call_in(&self.project)
+            .args(["check-ignore", "--no-index", "--"])
+            .args(OURS.map(inside));
+        let ended = call.run()?;
+        // Code 1: it ignores none of them.
+        if !matches!(ended.status.code(), Some(0 | 1)) {
+            return Err(call.failed(&ended));
         }
+        let ignored = String::from_utf8_lossy(&ended.stdout);
+        let mut missing = OURS.to_vec();
+        missing.retain(|name| !ignored.lines().any(|line| line == inside(name)));
         self.exclude(&missing)?;
         Ok(missing)
     }

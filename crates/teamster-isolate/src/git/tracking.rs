@@ -64,8 +64,7 @@ impl TrackingRules {
         };
         ignored.push(b'\n');
         ignored.extend(contents(&repo.common().join("info/exclude")));
-        let listed = repo.call().args(["config", "--list", "-z"]).bytes()?;
-        let mut settings = settings(&listed);
+        let mut settings = CurrentSettings::read(repo.call())?.converting();
         // Resolved by git: `~` and relative paths have a different meaning elsewhere.
         if let Some(path) = configured(repo, ATTRIBUTES_FILE)? {
             settings.insert(ATTRIBUTES_FILE.into(), path.into_os_string());
@@ -89,11 +88,11 @@ impl TrackingRules {
         now
     }
 
-    /// Returns the settings that make calls like `call` use these rules, and disable those that were added since.
-    pub(super) fn settings(&self, call: GitCommand) -> Result<Vec<GitSetting>, GitError> {
-        let listed = call.args(["config", "--list", "-z"]).bytes()?;
+    /// Returns the settings that make calls where `current` applies use these rules, and disable those that were added
+    /// since.
+    pub(super) fn settings(&self, current: &CurrentSettings) -> Result<Vec<GitSetting>, GitError> {
         let mut ruled = Vec::new();
-        for name in settings(&listed).into_keys() {
+        for name in current.converting().into_keys() {
             if !self.settings.contains_key(&name) {
                 let value = self.without(&name)?;
                 ruled.push((name, value));
@@ -193,7 +192,7 @@ impl TrackingRules {
         Ok(Some(Self {
             ignored,
             attributes,
-            settings: settings(&listed),
+            settings: converting(&listed),
         }))
     }
 
@@ -234,29 +233,66 @@ fn default_file(name: &str) -> Option<PathBuf> {
     Some(folder.join("git").join(name))
 }
 
-/// Returns the settings that convert or merge contents, from the output of `git config --list -z`.
-fn settings(listed: &[u8]) -> BTreeMap<OsString, OsString> {
-    let entries = listed.split(|byte| *byte == 0);
-    entries
-        .filter_map(|entry| {
-            let end = entry.iter().position(|byte| *byte == b'\n');
-            let (name, value) = end.map_or((entry, &b"true"[..]), |end| {
-                (&entry[..end], &entry[end + 1..])
-            });
+/// Returns the settings that convert or merge contents, from a list as [`CurrentSettings`] has it.
+fn converting(listed: &[u8]) -> BTreeMap<OsString, OsString> {
+    entries(listed)
+        .filter(|(name, _)| {
             let is_driver = name.starts_with(b"merge.")
                 && [&b".driver"[..], b".recursive"]
                     .iter()
                     .any(|end| name.ends_with(end));
-            let is_known = || CONVERTING.iter().any(|(known, _)| known.as_bytes() == name);
-            let counts = name.starts_with(b"filter.") || is_driver || is_known();
-            counts.then(|| {
-                (
-                    OsStr::from_bytes(name).into(),
-                    OsStr::from_bytes(value).into(),
-                )
-            })
+            let is_known = || {
+                CONVERTING
+                    .iter()
+                    .any(|(known, _)| known.as_bytes() == *name)
+            };
+            name.starts_with(b"filter.") || is_driver || is_known()
+        })
+        .map(|(name, value)| {
+            (
+                OsStr::from_bytes(name).into(),
+                OsStr::from_bytes(value).into(),
+            )
         })
         .collect()
+}
+
+/// Returns the name and the value of each setting in a list. A setting without a value is on.
+fn entries(listed: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let entries = listed.split(|byte| *byte == 0);
+    entries.filter(|entry| !entry.is_empty()).map(|entry| {
+        let end = entry.iter().position(|byte| *byte == b'\n');
+        end.map_or((entry, &b"true"[..]), |end| {
+            (&entry[..end], &entry[end + 1..])
+        })
+    })
+}
+
+/// All settings of git where a command would run, as `git config --list -z` prints them.
+pub(super) struct CurrentSettings(Vec<u8>);
+
+impl CurrentSettings {
+    /// Reads the settings that apply to a command.
+    pub(super) fn read(call: GitCommand) -> Result<Self, GitError> {
+        Ok(Self(call.args(["config", "--list", "-z"]).bytes()?))
+    }
+
+    fn converting(&self) -> BTreeMap<OsString, OsString> {
+        converting(&self.0)
+    }
+
+    /// Returns whether a setting is on. Its name is in lower case; the last one of several counts.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        let found = entries(&self.0).filter(|(known, _)| *known == name.as_bytes());
+        found.last().is_some_and(|(_, value)| {
+            let value = value.to_ascii_lowercase();
+            let number = std::str::from_utf8(&value)
+                .ok()
+                .and_then(|value| value.parse::<i64>().ok());
+            matches!(value.as_slice(), b"true" | b"yes" | b"on")
+                || number.is_some_and(|number| number != 0)
+        })
+    }
 }
 
 impl Repo {
@@ -283,7 +319,8 @@ impl Repo {
             return Ok(self.call());
         };
         rules.refuse_changed_attributes(self)?;
-        Ok(self.call().settings(rules.settings(self.call())?))
+        let current = CurrentSettings::read(self.call())?;
+        Ok(self.call().settings(rules.settings(&current)?))
     }
 
     /// Returns a description of every rule about contents (filters, attributes, merge drivers) that has changed since
@@ -320,7 +357,8 @@ impl Worktree {
     pub(super) fn ruled_call(&self) -> Result<GitCommand, GitError> {
         let rules = self.rules()?;
         rules.refuse_changed_attributes(&self.repo)?;
-        Ok(self.call().settings(rules.settings(self.call())?))
+        let current = CurrentSettings::read(self.call())?;
+        Ok(self.call().settings(rules.settings(&current)?))
     }
 
     /// Takes over the rules of a worktree that this one replaces: an agent has worked since they were recorded.

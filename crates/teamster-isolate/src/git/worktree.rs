@@ -11,7 +11,6 @@ use teamster_types::{TeamName, WorkerName};
 use super::command::GitCommand;
 use super::displaced;
 use super::error::{GitError, GitProblem};
-use super::fresh_index::FreshIndex;
 use super::names::{CommitId, head_ref, integration_branch, pins_of, rejected_ref, team_branch};
 use super::registered;
 use super::repo::Repo;
@@ -354,9 +353,16 @@ impl Worktree {
         if let Some(what) = self.unfinished()? {
             return Ok(Some(format!("{what} is not finished in it")));
         }
-        let changed = self.changed()?.len();
+        let (changed, nested) = self.with_fresh_index(|fresh| {
+            let changed = fresh.all_changed()?.len();
+            let nested = if changed == 0 {
+                fresh.nested_work()?
+            } else {
+                Vec::new()
+            };
+            Ok((changed, nested))
+        })?;
         if changed == 0 {
-            let nested = self.with_fresh_index(FreshIndex::nested_work)?;
             return Ok(nested.first().map(|(path, held)| format!("{held}: {path}")));
         }
         let files = if changed == 1 { "file" } else { "files" };

@@ -4,14 +4,12 @@
 //! how the agent ended ─▶ TaskResolution ─▶ claim, changes and commit are checked ─▶ completed, failed or released
 //! ```
 
-use std::path::PathBuf;
-
 use serde_json::json;
 use teamster_agents::AgentVerdict;
 use teamster_store::{Claimed, StoreError, StoreErrorKind};
 use teamster_types::json::Object;
 use teamster_types::paths::{Glob, any_matches};
-use teamster_types::task::{Task, TaskResult};
+use teamster_types::task::TaskResult;
 use teamster_types::text::shown;
 
 use super::reporter::Reporter;
@@ -166,7 +164,6 @@ impl<'a> Completion<'a> {
         {
             resolution = TaskResolution::Lost(why);
         }
-        let mut outside = Vec::new();
         match workplace.set_secrets_aside() {
             Ok(secrets) if secrets.is_empty() => {}
             Ok(secrets) => {
@@ -184,12 +181,6 @@ impl<'a> Completion<'a> {
             }
             Err(error) => reporter.say(&error.to_string()),
         }
-        if resolution.is_completed() {
-            match check_changes(workplace, &claimed.task) {
-                Ok(found) => outside = found,
-                Err(why) => resolution = TaskResolution::Failed(why),
-            }
-        }
         let kept = match keep(claimed, &resolution, reporter, workplace) {
             Ok(kept) => kept,
             Err(why) => {
@@ -202,6 +193,7 @@ impl<'a> Completion<'a> {
                 KeptWork::default()
             }
         };
+        let outside = outside_reservation(&kept.files, &claimed.task.paths());
         Self {
             claimed,
             resolution,
@@ -336,15 +328,9 @@ pub(super) fn lost_claim(reporter: &Reporter, claimed: &Claimed) -> Option<Strin
     }
 }
 
-/// Returns the paths that were changed outside of the task's reservation.
-fn check_changes(workplace: &dyn Workplace, task: &Task) -> Result<Vec<String>, String> {
-    let changes = workplace.changes().map_err(|error| error.to_string())?;
-    Ok(outside_reservation(&changes, &task.paths()))
-}
-
 /// Returns those of `changes` that lie outside of the paths that the task reserved; a task without reservations may change
 /// any file.
-fn outside_reservation(changes: &[PathBuf], reserved: &[String]) -> Vec<String> {
+fn outside_reservation(changes: &[String], reserved: &[String]) -> Vec<String> {
     if reserved.is_empty() {
         return Vec::new();
     }
@@ -355,8 +341,8 @@ fn outside_reservation(changes: &[PathBuf], reserved: &[String]) -> Vec<String> 
         .collect();
     changes
         .iter()
-        .filter(|path| !any_matches(&globs, &path.to_string_lossy()))
-        .map(|path| path.display().to_string())
+        .filter(|path| !any_matches(&globs, path))
+        .cloned()
         .collect()
 }
 
@@ -481,7 +467,7 @@ mod tests {
 
     #[test]
     fn change_outside_of_the_reservation_is_named() {
-        let changes = [PathBuf::from("src/a.rs"), PathBuf::from("docs/b.md")];
+        let changes = ["src/a.rs", "docs/b.md"].map(str::to_owned);
         assert_eq!(
             outside_reservation(&changes, &["src/**".to_owned()]),
             ["docs/b.md"]
