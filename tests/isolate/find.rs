@@ -130,3 +130,25 @@ fn a_users_own_worktree_is_a_project_of_its_own() {
     assert!(prepared.worktree.path().starts_with(&own));
     assert!(prepared.worktree.is_clean().unwrap());
 }
+
+#[test]
+fn commits_outside_of_a_branch_are_told_from_those_in_it_and_those_that_are_gone() {
+    let project = GitProject::new();
+    let first = project.head_of(&project.folder());
+    put(&project.folder(), "README.md", "two\n");
+    let second = project.commit("Go on");
+    project.git(&["checkout", "--quiet", "-b", "side", first.as_str()]);
+    put(&project.folder(), "README.md", "three\n");
+    let before = project.commit("Turn off");
+    put(&project.folder(), "README.md", "four\n");
+    let side = project.commit("Go on beside");
+    let gone: teamster_isolate::git::CommitId = "1".repeat(40).parse().unwrap();
+    let repo = project.repo();
+    let not_in = |commits: &[&teamster_isolate::git::CommitId]| {
+        let commits: Vec<_> = commits.iter().map(|commit| (*commit).clone()).collect();
+        repo.not_in(&commits, &second).unwrap()
+    };
+    assert_eq!(not_in(&[&first, &second]), []);
+    assert_eq!(not_in(&[&side, &first, &before]), [side.clone(), before]);
+    assert_eq!(not_in(&[&first, &gone, &side]), [gone, side]);
+}

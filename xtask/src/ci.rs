@@ -195,12 +195,12 @@ fn cargo_deny() -> PathBuf {
 /// Builds the tests, and starts the release build, which runs in the background while the tests wait for other
 /// processes.
 ///
-/// It has the lowest priority, so it does not slow down the tests. The steps that need it wait for it and report its
-/// errors.
+/// Its last part uses one core only. At a low priority it has done most of that when the tests end, and it slows them
+/// down little. The steps that need it wait for it and report its errors.
 fn build() -> Result<()> {
     must(&mut cargo("test --quiet --workspace --locked --no-run"))?;
     let mut background = Command::new("nice");
-    background.args(["-n", "19", "sh", "-c", BACKGROUND_BUILD]);
+    background.args(["-n", "5", "sh", "-c", BACKGROUND_BUILD]);
     background.env("CARGO", cargo("").get_program());
     let mut background = background.current_dir(workspace()).spawn()?;
     std::thread::spawn(move || background.wait());

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::inject::in_parallel;
 use crate::product::{Finished, TempProject, cargo, must, path_with, target, workspace};
 
 /// The line above a block that is run.
@@ -28,8 +29,9 @@ pub(crate) fn run() -> Result<()> {
     must(&mut cargo("build --quiet --release --package teamster"))?;
     for (name, in_source) in DOCUMENTS {
         let text = std::fs::read_to_string(workspace().join(name))?;
-        let mut count = 0;
-        for section in sections(&text) {
+        // Their commands mostly wait for agents, so each core runs one.
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let counts = in_parallel(cores, &sections(&text), |section| -> Result<usize> {
             let blocks = blocks(section);
             let title = section.lines().next().unwrap_or_default();
             let title = title.trim_start_matches('#').trim();
@@ -39,8 +41,9 @@ pub(crate) fn run() -> Result<()> {
                     .with_context(|| format!("{name}, {title:?} does not work as written"))?;
             }
             let shown = blocks.iter().filter(|(_, shown)| !shown.is_empty());
-            count += blocks.len() + shown.count();
-        }
+            Ok(blocks.len() + shown.count())
+        });
+        let count: usize = counts.into_iter().sum::<Result<usize>>()?;
         // A mark without a block would be a command that is never run.
         let marks = text.matches("<!-- run by").count() + text.matches("<!-- printed").count();
         let is_all = count == marks && count > 0;

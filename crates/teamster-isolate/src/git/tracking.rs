@@ -395,3 +395,30 @@ impl Worktree {
         Dir::open_root(self.admin())?.ok_or_else(|| vanished(self.admin()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn setting_is_on_as_git_reads_it_and_the_last_one_counts() {
+        let is_on = |listed: &[u8]| CurrentSettings(listed.to_vec()).is_on("core.sparsecheckout");
+        for on in ["true", "TRUE", "yes", "On", "1", "-2"] {
+            assert!(
+                is_on(format!("core.sparsecheckout\n{on}\0").as_bytes()),
+                "{on}"
+            );
+        }
+        for off in ["false", "no", "off", "0", "", "perhaps"] {
+            assert!(
+                !is_on(format!("core.sparsecheckout\n{off}\0").as_bytes()),
+                "{off}"
+            );
+        }
+        assert!(is_on(b"a.b\nc\0core.sparsecheckout\0"));
+        assert!(!is_on(
+            b"core.sparsecheckout\ntrue\0core.sparsecheckout\nfalse\0"
+        ));
+        assert!(!is_on(b"core.sparsecheckoutcone\ntrue\0"));
+    }
+}
