@@ -113,7 +113,8 @@ pub trait Workplace: Send {
     /// Commits the current changes, because the agent asks for it in the middle of its work.
     fn commit(&mut self, message: &str) -> Result<(), WorkplaceError>;
 
-    /// Commits the current changes, so that they outlive the workplace.
+    /// Commits the current changes, so that they outlive the workplace. The caller has called
+    /// [`set_secrets_aside`](Workplace::set_secrets_aside) since the agent ended, and it succeeded.
     fn keep(
         &mut self,
         task: &Task,

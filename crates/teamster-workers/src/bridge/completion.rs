@@ -164,35 +164,32 @@ impl<'a> Completion<'a> {
         {
             resolution = TaskResolution::Lost(why);
         }
-        match workplace.set_secrets_aside() {
-            Ok(secrets) if secrets.is_empty() => {}
+        let kept = match workplace.set_secrets_aside() {
             Ok(secrets) => {
-                let told = reporter.record_secrets(Some(claimed.task.id()), &secrets);
-                if matches!(
-                    resolution,
-                    TaskResolution::Completed(_) | TaskResolution::Blocked(_)
-                ) {
-                    let why = format!("it changed what no worker may commit: {told}");
-                    resolution = TaskResolution::Failed(shown(&why, LONGEST_REASON));
+                if !secrets.is_empty() {
+                    let told = reporter.record_secrets(Some(claimed.task.id()), &secrets);
+                    if matches!(
+                        resolution,
+                        TaskResolution::Completed(_) | TaskResolution::Blocked(_)
+                    ) {
+                        let why = format!("it changed what no worker may commit: {told}");
+                        resolution = TaskResolution::Failed(shown(&why, LONGEST_REASON));
+                    }
                 }
+                keep(claimed, &resolution, reporter, workplace)
             }
-            Err(error) if resolution.is_completed() => {
-                resolution = TaskResolution::Failed(error.to_string());
-            }
-            Err(error) => reporter.say(&error.to_string()),
-        }
-        let kept = match keep(claimed, &resolution, reporter, workplace) {
-            Ok(kept) => kept,
-            Err(why) => {
-                // Without a commit, the work is not available to other workers.
-                if resolution.is_completed() {
-                    resolution = TaskResolution::Failed(why);
-                } else {
-                    reporter.say(&why);
-                }
-                KeptWork::default()
-            }
+            // A commit could contain files that must not be committed.
+            Err(error) => Err(error.to_string()),
         };
+        let kept = kept.unwrap_or_else(|why| {
+            // Without a commit, the work is not available to other workers.
+            if resolution.is_completed() {
+                resolution = TaskResolution::Failed(why);
+            } else {
+                reporter.say(&why);
+            }
+            KeptWork::default()
+        });
         let outside = outside_reservation(&kept.files, &claimed.task.paths());
         Self {
             claimed,

@@ -139,11 +139,11 @@ impl InWorktree {
     }
 
     /// Moves away files that must not be committed, and remembers them until they are reported.
-    fn move_secrets(&mut self) -> Result<bool, GitError> {
-        let found = self.tree.set_secrets_aside(&self.base)?;
-        let is_clean = found.is_empty();
-        self.secrets.extend(found);
-        Ok(is_clean)
+    fn move_secrets(&mut self) -> Result<(), WorkplaceError> {
+        let found = self.tree.set_secrets_aside(&self.base);
+        self.secrets
+            .extend(found.map_err(|error| workplace_error(&error))?);
+        Ok(())
     }
 
     /// Pins the commit as an attempt before unpinning it as the task's result, so that a ref always points to the work.
@@ -164,13 +164,6 @@ impl InWorktree {
         message: &str,
     ) -> Result<KeptWork, GitError> {
         self.pinned = None;
-        if !self.move_secrets()? && keep == KeepAs::Result {
-            return Err(GitError {
-                problem: GitProblem::Refused,
-                message: "it has files that must not be committed".to_owned(),
-                hint: "they were moved to the team's private folder".to_owned(),
-            });
-        }
         let files: Vec<String> = self
             .tree
             .changes(&self.base)?
@@ -334,14 +327,12 @@ impl Workplace for InWorktree {
     }
 
     fn set_secrets_aside(&mut self) -> Result<Vec<SecretFile>, WorkplaceError> {
-        self.move_secrets()
-            .map_err(|error| workplace_error(&error))?;
+        self.move_secrets()?;
         Ok(self.take_secrets())
     }
 
     fn commit(&mut self, message: &str) -> Result<(), WorkplaceError> {
-        self.move_secrets()
-            .map_err(|error| workplace_error(&error))?;
+        self.move_secrets()?;
         let committed = self.tree.commit_all(message, &Author::default());
         committed.map(drop).map_err(|error| workplace_error(&error))
     }
