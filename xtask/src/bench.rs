@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::inject::in_parallel;
 use crate::product::{
     Finished, Product, TempProject, build_workloads, cargo, check_names, copy_program, is_wanted,
     must, table_head, target,
@@ -50,19 +51,24 @@ const GROUPS: [Group; 11] = [
 pub(crate) fn run(quick: bool, check: bool, only: &[String], limits: &[String]) -> Result<()> {
     check_names("group", only, &GROUPS.map(|(name, _)| name))?;
     let bench = Bench::build(quick)?;
-    let mut rows = Vec::new();
-    for (name, measure) in GROUPS {
-        if is_wanted(name, only) {
-            let measured = measure(&bench)?;
-            if !quick && limits.is_empty() {
-                let (stamp, table) = (docs::stamp(), markdown(&measured));
-                let text = format!("Measured on {stamp}.\n\n{table}");
-                let path = docs::put_between("docs/performance.md", name, &text)?;
-                println!("{name}: written to {}", path.display());
-            }
-            rows.extend(measured);
+    let wanted = GROUPS.iter().filter(|(name, _)| is_wanted(name, only));
+    let wanted: Vec<&Group> = wanted.collect();
+    // The groups disturb each other, which does not matter where nobody looks at the numbers.
+    let is_judged = !quick || check || !limits.is_empty();
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let threads = if is_judged { 1 } else { cores };
+    let groups = in_parallel(threads, &wanted, |(name, measure)| {
+        let measured = measure(&bench).with_context(|| format!("cannot measure {name}"))?;
+        if !quick && limits.is_empty() {
+            let (stamp, table) = (docs::stamp(), markdown(&measured));
+            let text = format!("Measured on {stamp}.\n\n{table}");
+            let path = docs::put_between("docs/performance.md", name, &text)?;
+            println!("{name}: written to {}", path.display());
         }
-    }
+        Ok(measured)
+    });
+    let groups = groups.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut rows: Vec<Row> = groups.into_iter().flatten().collect();
     for limit in limits {
         tighten(&mut rows, limit)?;
     }

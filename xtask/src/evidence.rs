@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde::Deserialize;
 
 use crate::docs;
 use crate::inject::{self, Coverage, Tally};
 use crate::product::{
-    Finished, Product, build_workloads, cargo, check_names, is_wanted, table_head, workspace,
+    Finished, Product, build_workloads, cargo, check_names, is_wanted, table_head,
 };
 use crate::race::{self, Races};
 
@@ -34,134 +33,56 @@ const FINDINGS: &str = include_str!("../../tests/hostile/findings.toml");
 /// Every line of the list of corrections, with the tests that prove it.
 const CORRECTIONS: &str = include_str!("../../tests/corrections.toml");
 
-type Section = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&mut Evidence) -> Result<()>,
-);
+type Section = (&'static str, fn(&mut Evidence) -> Result<()>);
 
-/// The sections: the name on the command line, the heading and the text below it.
+/// The sections. What each of them does is said in the document.
 const SECTIONS: [Section; 9] = [
-    (
-        "races",
-        "Races",
-        "4 workers at a time, every step a process of its own. *Stale locks*: each task carries a lock \
-         of a process that is gone; 20 locks more are alive (half of them empty and fresh, half old and held \
-         by a living process) and must not be touched. *At speed*: 4 processes that claim through the \
-         library, in a file system in memory.",
-        Evidence::races,
-    ),
-    (
-        "kills",
-        "SIGKILL before every system call",
-        "The release binary, killed by strace before the N-th call of each name it uses. Afterwards: every file \
-         whole, the operation happened or did not, the journal says the same and rebuilds the same tasks, \
-         somebody else's next operation succeeds within a second, and nothing temporary is left after it. \
-         A hook has no journal: the state that viewers poll is absent or whole, with the change or without; *cold* \
-         is without a state before, *warm* with one, *after* with an ended session's, *late* with a change that \
-         waits for the lock.",
-        |evidence| evidence.tallies(inject::kills),
-    ),
-    (
-        "errors",
-        "ENOSPC, EIO, EACCES and EINTR at every system call",
-        "The same, with the call failing instead. The command ends with exit code 0 and has happened, or ends \
-         with one clear error and has not. *Seen late*: it ended well, but readers were told so only after the \
-         next write. A hook always ends with exit code 0 within 2 seconds, with an answer that lets the agent go \
-         on, whether its change was possible or not; a call that was only interrupted costs it nothing.",
-        |evidence| evidence.tallies(inject::errors),
-    ),
-    (
-        "workers",
-        "A worker in the middle of a long task, and an agent that tries to get away",
-        "A scripted worker says nothing for the length of its task, while its heartbeat is looked at again and again; in \
-         the middle of its next task the team is shut down. The agent ignores SIGTERM, forks twice, makes sessions of \
-         its own and leaves three generations; after a shutdown no process carries the variable that was planted in all \
-         of them. Below is what the test run printed.",
-        |evidence| {
-            evidence
-                .suite(&["workers::limits", "--include-ignored"])
-                .map(drop)
-        },
-    ),
-    (
-        "suites",
-        "Histories and state machines",
-        "Concurrent histories judged for linearizability, and sequences of operations against a model while \
-         processes die at any file operation. Below is what the test run printed.",
-        |evidence| evidence.suite(&["store::"]).map(drop),
-    ),
-    (
-        "run",
-        "SIGKILL of the host at every event of a run",
-        "A whole run of scripted workers: a dependency, a conflict that is resolved, a check that fails on the merged \
-         work and is fixed, the gate, the landing. Its host dies as soon as the journal has got the N-th event, \
-         another takes the run up, and what comes out is compared with a run that nobody disturbed. Below is what \
-         the test run printed.",
-        |evidence| evidence.suite(&["run::kills"]).map(drop),
-    ),
-    (
-        "machines",
-        "Many machines",
-        "Runs on a real PostgreSQL server: three machines (homes and clones of their own), one of them cut off in the middle of it and \
-         with a clock that is an hour ahead; the server crashes twice, and workers of all machines are killed. Every task is \
-         completed once, merged once and lands. Runs whose sessions are ended all the time, that have too few connections, and that \
-         go through a pooler. Below is what the test run printed.",
-        |evidence| evidence.suite(&["machines::"]).map(drop),
-    ),
-    (
-        "hostile",
-        "Hostile findings",
-        "Every line of the list of hostile findings, with the tests that drive the real binary and prove that it is \
-         fixed. A line whose tests did not run has failed.",
-        |evidence| evidence.findings(FINDINGS, &["hostile::"]),
-    ),
-    (
-        "corrections",
-        "Corrections",
-        "Every line of the list of what the first version did wrong, with the tests that fail where it is not corrected. A \
-         line whose tests did not run has failed.",
-        |evidence| {
-            let corrections = toml::from_str::<Findings>(CORRECTIONS)?.finding;
-            let tests: BTreeSet<&str> = (corrections.iter())
-                .flat_map(|line| line.tests.iter().map(String::as_str))
-                .collect();
-            evidence.findings(CORRECTIONS, &tests.into_iter().collect::<Vec<_>>())
-        },
-    ),
+    ("races", Evidence::races),
+    ("kills", |evidence| evidence.tallies(inject::kills)),
+    ("errors", |evidence| evidence.tallies(inject::errors)),
+    ("workers", |evidence| {
+        let tests = ["workers::limits", "--include-ignored"];
+        evidence.suite(&tests).map(drop)
+    }),
+    ("suites", |evidence| evidence.suite(&["store::"]).map(drop)),
+    ("run", |evidence| evidence.suite(&["run::kills"]).map(drop)),
+    ("machines", |evidence| {
+        evidence.suite(&["machines::"]).map(drop)
+    }),
+    ("hostile", |evidence| {
+        evidence.findings(FINDINGS, &["hostile::"])
+    }),
+    ("corrections", |evidence| {
+        let corrections = toml::from_str::<Findings>(CORRECTIONS)?.finding;
+        let tests: BTreeSet<&str> = (corrections.iter())
+            .flat_map(|line| line.tests.iter().map(String::as_str))
+            .collect();
+        evidence.findings(CORRECTIONS, &tests.into_iter().collect::<Vec<_>>())
+    }),
 ];
 
-/// Runs everything and writes the document, or prints some sections; an error when a guarantee was broken.
-pub(crate) fn run(quick: bool, only: &[String], out: &Path) -> Result<()> {
-    check_names("section", only, &SECTIONS.map(|(name, ..)| name))?;
-    let start = Instant::now();
+/// Runs all sections, or only some, and writes the results of each into the document unless they are quick; an error when
+/// a guarantee was broken.
+pub(crate) fn run(quick: bool, only: &[String]) -> Result<()> {
+    check_names("section", only, &SECTIONS.map(|(name, _)| name))?;
     let mut evidence = Evidence {
         quick,
         product: None,
-        text: format!(
-            "# Evidence\n\nWritten by `cargo xtask evidence`. Do not edit it by hand.\n\nRun on {}.\n",
-            docs::stamp()
-        ),
+        text: String::new(),
         failures: Vec::new(),
     };
-    for (name, title, text, section) in SECTIONS {
+    for (name, section) in SECTIONS {
         if is_wanted(name, only) {
-            let start = Instant::now();
-            println!("== {title}");
-            evidence.write(&format!("\n## {title}\n\n{text}\n"));
+            println!("== {name}");
+            let (start, stamp) = (Instant::now(), docs::stamp());
+            evidence.text = format!("Run on {stamp}.\n\n");
             section(&mut evidence)?;
             evidence.write(&format!("\nTook {}.", minutes(start.elapsed())));
+            if !quick {
+                let path = docs::put_between("docs/evidence.md", name, &evidence.text)?;
+                println!("{name}: written to {}", path.display());
+            }
         }
-    }
-    evidence.write(&format!("\nAll of it took {}.", minutes(start.elapsed())));
-    if out == Path::new("-") || !only.is_empty() {
-        println!("{}", evidence.text);
-    } else {
-        let path = workspace().join(out);
-        std::fs::write(&path, &evidence.text)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        println!("written to {}", path.display());
     }
     let failures = &evidence.failures;
     let count = failures.len();

@@ -50,17 +50,14 @@ enum Command {
         #[arg(long, value_name = "STEP", value_delimiter = ',')]
         only: Vec<String>,
     },
-    /// Measure the guarantees at nightly size, and write the results into a document
+    /// Measure the guarantees at nightly size, and write the results to docs/evidence.md
     Evidence {
-        /// Use small sizes, to see that it works
+        /// Use small sizes, to see that it works, and write nothing
         #[arg(long)]
         quick: bool,
-        /// Run only these sections (races, kills, errors, workers, suites, run, machines, hostile, corrections) and write nothing
+        /// Run only these sections: races, kills, errors, workers, suites, run, machines, hostile, corrections
         #[arg(long, value_name = "SECTION", value_delimiter = ',')]
         only: Vec<String>,
-        /// Write the figures to this file; `-` prints them
-        #[arg(long, value_name = "FILE", default_value = "docs/evidence.md")]
-        out: PathBuf,
     },
     /// Measure performance ratios in one run and write them to docs/performance.md
     Bench {
@@ -115,7 +112,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Ci { only } => ci::run(&only),
-        Command::Evidence { quick, only, out } => evidence::run(quick, &only, &out),
+        Command::Evidence { quick, only } => evidence::run(quick, &only),
         Command::Bench {
             quick,
             check,
