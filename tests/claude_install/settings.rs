@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use super::{EVENTS, backups, commands, last_lines, names, program, shown, with_settings};
-use crate::kit::TestProject;
+use crate::kit::{TestProject, copy_binary};
 
 const MINIMAL: &str = "{\n  \"model\": \"opus\"\n}\n";
 
@@ -217,7 +217,7 @@ fn a_moved_binary_is_put_in_the_same_place() {
     let folder = project.home().join("o'brien's \"tools\" 김 $x");
     std::fs::create_dir_all(&folder).unwrap();
     let moved = folder.join("teamster");
-    std::fs::copy(program(), &moved).unwrap();
+    copy_binary(&moved);
     let run_moved = |args: &str| {
         let line = format!("exec \"$MOVED\" {args}");
         project.shell(&line).env("MOVED", &moved).run()
@@ -270,7 +270,7 @@ fn a_link_on_the_path_is_what_the_client_calls() {
     assert_eq!(commands(&settings, "Stop"), [expected]);
 
     let other = project.home().join("tm");
-    std::fs::copy(program(), &other).unwrap();
+    copy_binary(&other);
     let line = format!("{} install claude", other.display());
     let ran = project
         .shell(&line)

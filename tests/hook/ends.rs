@@ -9,9 +9,9 @@ use super::{names, row, start};
 use crate::kit::TestProject;
 
 /// How often the end of a session is measured, and how many times more CPU it may use among a hundred teams than
-/// alone.
+/// alone, which is little more than the start of a program.
 const TURNS: usize = 9;
-const MOST_TIMES: u32 = 4;
+const MOST_TIMES: u32 = 6;
 
 #[test]
 fn a_stop_while_a_teammate_is_alive_keeps_the_roster() {

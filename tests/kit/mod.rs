@@ -293,6 +293,14 @@ impl Call {
     }
 }
 
+/// Copies the real binary. Another process does it: a program cannot be started while it is open for writing, also not in
+/// a child that another test is about to start.
+pub fn copy_binary(to: &Path) {
+    let binary = env!("CARGO_BIN_EXE_teamster");
+    let copied = Command::new("cp").arg(binary).arg(to).status();
+    assert!(copied.unwrap().success());
+}
+
 /// Returns this process, which is alive as long as the test runs.
 pub fn living() -> ProcessId {
     Machine::read().me().clone()

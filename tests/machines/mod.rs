@@ -146,13 +146,15 @@ impl Machine {
         self.run(&args).succeeds().json()
     }
 
+    fn events(&self) -> Vec<Value> {
+        let journal = self.run(&["journal", "--team", TEAM, "--json"]).succeeds();
+        journal.json()["events"].as_array().unwrap().clone()
+    }
+
     /// Returns how many tasks a worker has completed.
     fn completed_by(&self, worker: &str) -> usize {
-        let journal = self.run(&["journal", "--team", TEAM, "--json"]).succeeds();
-        let events = journal.json();
-        let events = events["events"].as_array().unwrap();
         let is_its = |event: &&Value| event["type"] == "task.completed" && event["actor"] == worker;
-        events.iter().filter(is_its).count()
+        self.events().iter().filter(is_its).count()
     }
 }
 
@@ -458,14 +460,19 @@ fn take_over(last_push_is_lost: bool) {
     let lost = host.folder().with_file_name("lost");
     std::fs::rename(host.folder(), &lost).unwrap();
     let at_the_repository = |args: &[&str]| git_in(&between, &host.project.home(), args);
-    let mut is_lost = false;
     if last_push_is_lost {
         let branch = format!("refs/heads/omc-team/{TEAM}/integration");
-        let merge = at_the_repository(&["rev-parse", &branch]);
         at_the_repository(&["update-ref", &branch, &format!("{branch}~1")]);
-        // Unless a task that was finished meanwhile began at that merge.
-        is_lost = !at_the_repository(&["rev-list", "--all"]).contains(&merge);
     }
+    // The host may have been killed before its push, and a task that was finished meanwhile may have begun at that merge.
+    let events = other.events();
+    let merges = events
+        .iter()
+        .filter(|event| event["type"] == "merge.merged");
+    let merge = merges
+        .filter_map(|event| event["data"]["merge"].as_str())
+        .next_back();
+    let is_lost = !at_the_repository(&["rev-list", "--all"]).contains(merge.unwrap());
     let taken = other.run(&resume);
     assert_eq!(taken.code, Some(0), "{}{}", taken.stdout, taken.stderr);
     let said = "and what was merged since is merged again";

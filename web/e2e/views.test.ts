@@ -105,9 +105,11 @@ describe("every view shows what the server knows", () => {
     await page.keyboard.press("Escape");
   });
 
-  test("changes: the diff of a worker's branch", async () => {
+  test("changes: the diff of a worker's branch, and of one of its files", async () => {
     await show("changes?branch=linus");
-    await page.getByText("src/watch.ts").first().waitFor();
+    await page.locator(".diff .row.file").first().waitFor();
+    // The branch also has the work that this task builds on, and a list shows no more rows than fit.
+    await page.getByRole("button", { name: /src\/watch\.ts/ }).click();
     await page.getByText("export const watched = true;").waitFor();
   });
 

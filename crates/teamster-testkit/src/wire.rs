@@ -94,7 +94,11 @@ fn pass(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool, is_over: &A
                     break;
                 }
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(_) => break,
         }
     }
