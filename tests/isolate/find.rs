@@ -152,3 +152,23 @@ fn commits_outside_of_a_branch_are_told_from_those_in_it_and_those_that_are_gone
     assert_eq!(not_in(&[&side, &first, &before]), [side.clone(), before]);
     assert_eq!(not_in(&[&first, &gone, &side]), [gone, side]);
 }
+
+/// Git stops its walk early where commits are older than their parents, and then lists ancestors.
+#[test]
+fn commit_is_inside_of_its_branch_although_later_ones_have_earlier_dates() {
+    let project = GitProject::new();
+    put(&project.folder(), "README.md", "two\n");
+    let inside = project.commit("Go on");
+    for number in 0..10 {
+        let date = format!("{} +0000", 1_000_000_000 + number);
+        let commit = ["commit", "--quiet", "--allow-empty", "--message", "Old"];
+        let made = project
+            .git_command(&project.folder(), &commit)
+            .env("GIT_COMMITTER_DATE", &date)
+            .env("GIT_AUTHOR_DATE", &date)
+            .status();
+        assert!(made.unwrap().success());
+    }
+    let head = project.head_of(&project.folder());
+    assert_eq!(project.repo().not_in(&[inside], &head).unwrap(), []);
+}

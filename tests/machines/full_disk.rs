@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use teamster_testkit::postgres::PostgresServer;
+use teamster_testkit::postgres::{PostgresServer, shared_server};
 use teamster_testkit::scratch::Scratch;
 use teamster_testkit::wait::wait_until;
 
@@ -56,6 +56,40 @@ fn run_goes_on_when_the_disk_of_the_server_was_full_and_has_room_again() {
     );
 }
 
+/// A full disk refuses only what makes a table grow. Here it is every claim, and nothing that the host writes.
+#[test]
+fn run_whose_workers_cannot_claim_says_why_and_goes_on_when_they_can() {
+    let Some(server) = shared_server() else {
+        return skip("there is no PostgreSQL server");
+    };
+    let url = database(server);
+    let name = url.rsplit('/').next().unwrap();
+    let home = Machine::with_repository(&url);
+    let mut host = home.begin_run(4, &writer("0.3"), &[]);
+    wait_until("a task is done", || host.said().contains("has done task"));
+    let refuse = "CREATE FUNCTION teamster.refuse() RETURNS trigger LANGUAGE plpgsql AS \
+        $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$; \
+        CREATE TRIGGER refuse BEFORE UPDATE ON teamster.tasks FOR EACH ROW \
+        WHEN (NEW.status = 1 AND OLD.status <> 1) EXECUTE FUNCTION teamster.refuse()";
+    server.sql(name, refuse);
+    assert_eq!(
+        host.child.wait().unwrap().code(),
+        Some(7),
+        "{}",
+        host.said()
+    );
+    let said = host.said();
+    for part in [
+        "no worker can claim a task: the disk of the server",
+        "make room on the server",
+        &format!("teamster run --resume {TEAM}"),
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    server.sql(name, "DROP TRIGGER refuse ON teamster.tasks");
+    resume(&home).lands(4);
+}
+
 #[test]
 #[ignore = "it needs a disk of its own, with which the test above runs it"]
 fn run_on_a_server_whose_disk_fills_up() {
@@ -79,16 +113,19 @@ fn run_on_a_server_whose_disk_fills_up() {
     }
 
     std::fs::remove_file(filler).unwrap();
+    resume(&home).lands(TASKS);
+}
+
+fn resume(home: &Machine) -> Host<'_> {
     let output = home.project.home().join("resumed.txt");
     let child = home
         .call(&["run", "--resume", TEAM])
         .spawn_into(File::create(&output).unwrap());
-    let resumed = Host {
-        machine: &home,
+    Host {
+        machine: home,
         child,
         output,
-    };
-    resumed.lands(TASKS);
+    }
 }
 
 /// Fills a disk to the last byte.

@@ -1,5 +1,6 @@
 //! Sudden deaths of a bridge, of an agent, of the tmux server.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Crew, carriers, kill_9, kill_with_guard};
@@ -180,6 +181,74 @@ fn a_hung_worker_is_ended_and_started_anew() {
     let launch = before["launch"].as_str().unwrap();
     assert_eq!(carriers("TEAMSTER_LAUNCH", launch), [0_u32; 0]);
     assert_eq!(crew.events("worker.hung").len(), 1);
+}
+
+/// Starts a worker that was restarted once before, and suspends its bridge.
+fn hang_again(crew: &Crew) -> PathBuf {
+    crew.start("ann", "echo ok");
+    let file = crew.project.folder();
+    let file = file.join(".omc/state/team-bridge/crew/ann.launch.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
+    record["restarts"] = 1.into();
+    std::fs::write(&file, record.to_string()).unwrap();
+    let pid = crew.heartbeat("ann").unwrap()["pid"].to_string();
+    let stopped = std::process::Command::new("kill")
+        .args(["-STOP", &pid])
+        .status();
+    assert!(stopped.unwrap().success());
+    crew.age_heartbeat("ann");
+    file
+}
+
+/// The bridge of a hung worker that is ended can still remove the record of its launch, which its restart needs.
+#[test]
+fn worker_that_hangs_again_is_restarted_after_a_pause() {
+    let crew = Crew::new();
+    let file = hang_again(&crew);
+    let before = crew.heartbeat("ann").unwrap();
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert!(looked.stdout.contains("ann: hung: "), "{}", looked.stdout);
+    assert_eq!(crew.events("worker.stopped").len(), 1, "it ended in order");
+    assert_eq!(crew.events("worker.restarted").len(), 0, "there is a pause");
+    assert!(file.exists(), "its launch is on record again");
+    let mut supervisor = crew.project.call(["worker", "supervise"]).spawn();
+    crew.until("a restart", || crew.events("worker.restarted").len() == 1);
+    supervisor.kill().unwrap();
+    supervisor.wait().unwrap();
+    assert_eq!(crew.events("worker.restarted")[0]["data"]["times"], 2);
+    crew.until("ann at work", || {
+        let beat = crew.heartbeat("ann");
+        beat.is_some_and(|beat| beat["pid"] != before["pid"])
+    });
+}
+
+#[test]
+fn hung_worker_that_a_person_stops_meanwhile_is_not_restarted() {
+    let crew = Crew::new();
+    let file = hang_again(&crew);
+    let mut stop = crew.project.call(["worker", "stop", "ann"]).spawn();
+    let signal = crew.project.claude("teams/crew/signals/ann.shutdown");
+    crew.until("the request", || signal.exists());
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert!(looked.stdout.contains("ann: hung: "), "{}", looked.stdout);
+    assert!(stop.wait().unwrap().success());
+    assert!(!file.exists(), "nobody restarts a worker without a record");
+    assert_eq!(crew.events("worker.restarted").len(), 0);
+}
+
+#[test]
+fn worker_that_a_person_stops_before_its_restart_stays_stopped() {
+    let crew = Crew::new();
+    let file = hang_again(&crew);
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert!(looked.stdout.contains("ann: hung: "), "{}", looked.stdout);
+    assert!(file.exists());
+    crew.project.run(["worker", "stop", "ann"]);
+    assert!(!file.exists());
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert_eq!(looked.stdout, "");
+    assert_eq!(crew.events("worker.restarted").len(), 0);
 }
 
 #[test]

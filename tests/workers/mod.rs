@@ -25,6 +25,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use teamster_testkit::wait::{LONG, poll};
+use teamster_types::ProcessState;
 
 use crate::kit::{Ran, TestProject};
 
@@ -35,13 +36,18 @@ pub struct Crew {
 
 impl Crew {
     pub fn new() -> Self {
+        Self::with_file("a.txt", "one\n")
+    }
+
+    /// Makes a crew whose work begins at a commit with this file.
+    pub fn with_file(name: &str, content: &str) -> Self {
         let project = TestProject::new();
         let crew = Self { project };
         crew.git(&["init", "--quiet", "--initial-branch", "main"]);
         crew.git(&["config", "user.name", "Test"]);
         crew.git(&["config", "user.email", "test@localhost"]);
-        crew.project.write("a.txt", "one\n");
-        crew.git(&["add", "a.txt"]);
+        crew.project.write(name, content);
+        crew.git(&["add", name]);
         crew.git(&["commit", "--quiet", "--message", "Begin"]);
         crew.project.run(["team", "create", "crew"]).succeeds();
         crew
@@ -182,13 +188,18 @@ impl Crew {
     pub fn kill_all_of(&self, name: &str) {
         let beat = self.heartbeat(name).unwrap();
         let launch = beat["launch"].as_str().unwrap().to_owned();
+        let machine = teamster_fs::proc::Machine::read();
+        // A process that is being killed has no environment any more, but still exists for a moment.
+        let mut killed = Vec::new();
         self.until("nobody of it is left", || {
             let mut left = carriers("TEAMSTER_LAUNCH", &launch);
             left.extend(carriers("TEAMSTER_GUARD", &launch));
             for pid in &left {
+                killed.extend(machine.process(*pid));
                 kill_9(&serde_json::json!(pid));
             }
-            left.is_empty()
+            let is_gone = |process| machine.process_state(process) == ProcessState::Gone;
+            left.is_empty() && killed.iter().all(is_gone)
         });
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value::Null;
 
-use super::{Crew, carriers, kill_9, signal};
+use super::{Crew, carriers, signal};
 
 #[test]
 fn an_agent_ends_soon_after_a_person_took_its_task_away() {
@@ -175,15 +175,7 @@ fn shutdown_gives_back_the_task_of_a_worker_that_was_gone_already() {
     let temp = crew.project.folder().join(".omc/temp");
     crew.until("its temp folder is told", || temp.exists());
     let temp = std::fs::read_to_string(temp).unwrap().trim().to_owned();
-    let beat = crew.heartbeat("ann").unwrap();
-    kill_9(&beat["pid"]);
-    let launch = beat["launch"].as_str().unwrap();
-    for pid in carriers("TEAMSTER_LAUNCH", launch) {
-        kill_9(&pid.into());
-    }
-    crew.until("all are gone", || {
-        carriers("TEAMSTER_LAUNCH", launch).is_empty()
-    });
+    crew.kill_all_of("ann");
     let stopped = crew.project.run(["shutdown", "--json"]).succeeds().json();
     assert_eq!(stopped["workers"][0]["how"], "gone");
     assert_eq!(crew.shown(&id)["status"], "pending");

@@ -92,6 +92,48 @@ fn attempt_that_leaves_secrets_fails_and_no_object_of_git_has_them() {
     repository_is_clean(&crew);
 }
 
+/// Moving an ignore file away makes the files that it hid visible to git.
+#[test]
+fn secrets_that_an_ignore_file_among_them_hid_are_in_no_object_of_git() {
+    let crew = Crew::new();
+    crew.task("mend it");
+    let command = format!(
+        "mkdir -p secrets/deep/er; for folder in secrets secrets/deep secrets/deep/er; do \
+         printf '*\\n!.gitignore\\n' > $folder/.gitignore; echo {CANARY} > $folder/dev.key; done; \
+         echo mended > kept.txt; echo fine"
+    );
+    crew.start("ann", &command);
+    crew.until("a failure", || !crew.events("task.failed").is_empty());
+    let attempts = crew.git(&["for-each-ref", "--format=%(refname)", "refs/teamster/"]);
+    let attempt = attempts.lines().next().unwrap();
+    let kept = crew.git(&["ls-tree", "-r", "--name-only", attempt]);
+    assert!(kept.lines().any(|path| path == "kept.txt"), "{kept}");
+    assert!(!kept.contains("secrets"), "{kept}");
+    repository_is_clean(&crew);
+    let told = &crew.events("worker.secrets_kept")[0]["data"]["files"];
+    let paths = told.as_array().unwrap().iter();
+    let keys = paths.filter(|file| file["path"].as_str().unwrap().ends_with("dev.key"));
+    assert_eq!(keys.count(), 3, "{told}");
+}
+
+/// The user's key is known while its file is gone, and new again when the file is restored.
+#[test]
+fn denied_file_that_was_renamed_is_restored_and_its_copy_is_not_committed() {
+    let crew = Crew::with_file(".env", &format!("{}\n", key()));
+    crew.task("move it");
+    crew.start(
+        "ann",
+        "set -e; mv .env settings.txt; echo mended > kept.txt; echo fine",
+    );
+    crew.until("a failure", || !crew.events("task.failed").is_empty());
+    let attempts = crew.git(&["for-each-ref", "--format=%(refname)", "refs/teamster/"]);
+    let attempt = attempts.lines().next().unwrap();
+    let kept = crew.git(&["ls-tree", "-r", "--name-only", attempt]);
+    let has = |name: &str| kept.lines().any(|path| path == name);
+    assert!(has("kept.txt") && has(".env"), "{kept}");
+    assert!(!has("settings.txt"), "{kept}");
+}
+
 #[test]
 fn secrets_that_an_agent_committed_itself_are_in_no_ref() {
     let crew = Crew::new();
@@ -118,14 +160,11 @@ fn secrets_that_an_agent_committed_itself_are_in_no_ref() {
 
 #[test]
 fn key_that_the_project_has_already_is_none_of_the_workers() {
-    let crew = Crew::new();
-    crew.project.write("fixture.txt", &format!("{}\n", key()));
-    crew.git(&["add", "fixture.txt"]);
-    crew.git(&["commit", "--quiet", "--message", "Fixture"]);
+    let crew = Crew::with_file("fixture.txt", &format!("{}\n", key()));
     let id = crew.task("move it");
     crew.start(
         "ann",
-        "mv fixture.txt moved.txt; echo more >> moved.txt; echo fine",
+        "set -e; mv fixture.txt moved.txt; echo more >> moved.txt; echo fine",
     );
     crew.until_status(&id, "completed");
     assert_eq!(crew.events("worker.secrets_kept").len(), 0);

@@ -16,10 +16,11 @@
 //!
 //! # How it works
 //!
-//! Every program starts through one function, which removes the caller's variables of git and keeps two threads from
-//! starting programs at once. A launch has an id; its processes are found again by their parents, by that id in their
-//! environment and by their cgroup. A signal goes through a pidfd, which stays bound to the process it was opened for,
-//! so it reaches that process or none.
+//! Every program starts through one module, which removes git's variables and the address of the store from the
+//! inherited environment, and keeps two threads from starting programs at once. A launch has an id; its processes are
+//! found again by their parents, by that id in their environment and by their cgroup. A signal to a recorded process
+//! goes through a pidfd, which stays bound to the process it was opened for. A direct child is signalled with its
+//! process group, which cannot be reused before the child is reaped.
 //!
 //! Whether a process is alive is not decided here but in [`teamster_fs::proc::Machine::process_state`], which every crate uses;
 //! whether a worker is dead, in [`teamster_types::health::judge`].
@@ -27,8 +28,10 @@
 //! # What it refuses
 //!
 //! It signals only processes that one of its launches started (by descent, launch id or cgroup), or that a complete
-//! record names (pid, start time, boot, pid namespace). It waits for no program without a limit, forces nothing in git,
-//! and throws no work away: anything in the way of a worktree is moved to another name.
+//! record names (pid, start time, boot, pid namespace). Git, tmux and probes have a time limit, and agents and checks
+//! one that their caller sets; only a guarded program and a program at the user's terminal run as long as they like. It
+//! moves the user's branch only by fast-forward, and throws no work away: uncommitted work is kept under another name
+//! before anything is put in its place.
 
 #![allow(
     clippy::disallowed_methods,

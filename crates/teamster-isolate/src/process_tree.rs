@@ -158,29 +158,61 @@ impl<'a> ProcessTree<'a> {
 
     /// Ends every member: asks, waits up to `grace`, then kills, until none is left.
     pub fn end(&self, grace: Duration) -> Result<(), SurvivingProcesses> {
-        if !grace.is_zero() {
-            let mut known: BTreeSet<ProcessId> = self.members().into_iter().collect();
-            self.ask(Signal::TERM);
-            if self.are_over(&mut known, grace) {
-                self.forget();
-                return Ok(());
-            }
-            return self.kill_all(known);
+        if grace.is_zero() {
+            return self.kill();
         }
-        self.kill()
+        let known = self.members().into_iter().collect();
+        self.ask(Signal::TERM);
+        self.wait_or_kill(known, grace)
     }
 
-    /// Ends every member like [`Self::end`], but asks the root alone first and waits up to `grace` for it. The root can
-    /// then end the others itself; if they were asked at the same time, it could take their ends for failures.
-    pub fn end_from_root(&self, grace: Duration) -> Result<(), SurvivingProcesses> {
-        if let Some(root) = self.root
-            && let Ok(Some(held)) = ProcessHandle::open(self.machine, root)
-        {
-            send(&held, Signal::TERM);
-            // Whether it is over or not, whatever is left is ended now.
-            let _ = held.is_over(grace);
+    /// Ends several trees at the same time, each like [`Self::end`], but asks the roots alone first and waits up to
+    /// `grace` for them. A root can then end the rest of its tree itself; if all were asked at the same time, it could
+    /// take their ends for failures. Returns the results in the order of the trees.
+    pub fn end_from_roots(trees: &[Self], grace: Duration) -> Vec<Result<(), SurvivingProcesses>> {
+        // A process that clears its environment can be recognized only as long as its parent lives.
+        let known: Vec<BTreeSet<ProcessId>> = trees
+            .iter()
+            .map(|tree| tree.members().into_iter().collect())
+            .collect();
+        let roots: Vec<ProcessHandle> = trees.iter().filter_map(Self::hold_root).collect();
+        for root in &roots {
+            send(root, Signal::TERM);
         }
-        self.end(grace)
+        let deadline = Instant::now() + grace;
+        for root in &roots {
+            // Whether it is over or not, whatever is left is ended now.
+            let _ = root.is_over(deadline.saturating_duration_since(Instant::now()));
+        }
+        for tree in trees {
+            tree.ask(Signal::TERM);
+        }
+        let deadline = Instant::now() + grace;
+        let trees = trees.iter().zip(known);
+        trees
+            .map(|(tree, known)| {
+                tree.wait_or_kill(known, deadline.saturating_duration_since(Instant::now()))
+            })
+            .collect()
+    }
+
+    /// Opens the root, unless it is not to be ended or has already ended.
+    fn hold_root(&self) -> Option<ProcessHandle> {
+        let root = self.root.filter(|root| !self.is_spared(root.pid))?;
+        ProcessHandle::open(self.machine, root).ok().flatten()
+    }
+
+    /// Waits up to `grace` for all members and the processes in `known`, then kills whatever is left.
+    fn wait_or_kill(
+        &self,
+        mut known: BTreeSet<ProcessId>,
+        grace: Duration,
+    ) -> Result<(), SurvivingProcesses> {
+        if self.are_over(&mut known, grace) {
+            self.forget();
+            return Ok(());
+        }
+        self.kill_all(known)
     }
 
     /// Kills every member, until none is left.

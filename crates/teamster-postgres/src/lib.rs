@@ -8,12 +8,13 @@
 //! # How it works
 //!
 //! [`PgStore`] is a back end of `teamster-store`, so the rules are the same as for files, and it passes the same test
-//! suite. A transaction reads what its rule needs without any lock, and notes the version of everything it read. The
-//! function `teamster.apply` then takes the lock of the team, compares the versions, writes everything, assigns the
-//! positions of the events and commits. If anything that was read has changed meanwhile, the transaction is retried.
-//! Three things follow:
+//! suite. A transaction normally reads what its rule needs without the lock of the team, and notes the version of
+//! everything it read. The function `teamster.apply` then takes that lock, compares the versions, writes everything,
+//! assigns the positions of the events and commits. If anything that was read has changed meanwhile, the transaction is
+//! retried. Three things follow:
 //!
-//! - No lock of a team is held across a network round trip.
+//! - The lock of a team is usually not held across a network round trip. It is taken first only after three failed
+//!   tries, or by a rule that must read the journal.
 //! - Positions of the journal are assigned in commit order, so a reader that follows the journal misses no event.
 //! - A worker that asks for any task locks the row that it is offered with `FOR UPDATE SKIP LOCKED`, so concurrent
 //!   claimers are offered different tasks and none of them waits.

@@ -15,25 +15,25 @@
 //!                                        ├ LeaderWaker  the leader's turns during the run
 //!                                        ├ Merger       finished tasks into integration, one at a time
 //!                                        ├ Verifier     checks in a fresh tree of the merged commit
-//!                                        ├ Reviewer     another agent's look at the merged commit
 //!                                        ├ ApprovalGate what a person is shown, and their decision
 //!                                        └ Projector    state files for other programs
 //! ```
 //!
 //! Each part is a struct with its own state; one loop drives the parts and applies the commands that they return. The
-//! journal records how far the run has come ([`teamster_journal::RunState`]), so another host can resume it after a
-//! crash. Tasks that finish at the same time are merged one after the other, in the order of their numbers, and none
-//! before a task that it depends on. [`verify`] runs checks, [`review`] reads a reviewer's answer, [`report`] renders
-//! the outcome, and an [`observer`] watches the run.
+//! modules `reviewer` and `chooser` of the host have an agent review the merged commit, or choose one of several
+//! results. The journal records how far the run has come ([`teamster_journal::RunState`]), so another host can resume
+//! it after a crash. Tasks that finish at the same time are merged one after the other, in the order of their numbers,
+//! and none before a task that it depends on. [`verify`] runs checks, [`review`] reads a reviewer's answer, [`report`]
+//! renders the outcome, and an [`observer`] watches the run.
 //!
-//! Plans and presets are files that people write, so all faults of a file are reported together, each with file and
+//! Plans and presets are files that people write, so the faults of a file are reported together, each with file and
 //! line ([`teamster_document`]).
 //!
 //! # What it refuses
 //!
 //! A task counts as merged only when the commit that lands contains its commit; this is checked after each merge,
-//! before the gate, before landing and at the end. Only a commit that was checked and shown can land. The crate prints
-//! nothing, and starts processes only through `teamster-workers` and `teamster-isolate`.
+//! before the checks, before the gate, before landing and at the end. Only a commit that was checked and shown can
+//! land. The crate prints nothing, and starts processes only through `teamster-workers` and `teamster-isolate`.
 
 pub mod cast;
 pub mod host;

@@ -5,11 +5,12 @@
 //! - [`wait`]: waiting for a condition, with a timeout and a message that says what never happened.
 //! - [`MemStore`]: a store without a disk.
 //! - [`postgres`]: a database server for tests.
+//! - [`wire`]: a TCP forwarder between a client and its server, which a test can cut.
 //! - [`conformance`]: the suite that every back end of the store passes.
-//! - [`linear`]: a linearizability checker (Wing and Gong): is there one order of the operations, none moved outside its own
-//!   interval, that a sequential model would have answered in the same way?
+//! - [`linear`]: a linearizability checker (Wing and Gong): is there an order of the operations, each between its start
+//!   and its end, in which a sequential model gives the same answers?
 //! - [`claims`]: that model for one task: claim, renew, complete, fail, release, retry.
-//! - [`history`]: the operations of clients with their start and end times, and its parts by task.
+//! - [`history`]: the operations of clients with their start and end times, and how to split them by task.
 //! - [`drive`]: clients that make such histories on a real store.
 //! - [`Dice`]: random-looking numbers that are the same in every run.
 //! - [`recorded()`]: events with arbitrary payloads, complete or not.

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::heartbeat::ClaimError;
 
 const NOW: Time = Time::from_millis(1_770_465_600_000);
 
@@ -25,12 +26,49 @@ fn beat(seconds_old: i64, status: WorkerStatus, errors: u32) -> Heartbeat {
         agent_session_id: None,
         last_event_at: None,
         limit: None,
+        claim_error: None,
         launch: None,
     }
 }
 
 fn by_life(heartbeat: &Heartbeat, life: ProcessState) -> Assessment {
     judge(NOW, Some(heartbeat), None, |_| life, &Limits::default())
+}
+
+#[test]
+fn claim_error_is_common_if_every_worker_that_is_alive_looks_for_a_task_and_met_one() {
+    let error = |message: &str| {
+        Some(ClaimError {
+            message: message.to_owned(),
+            hint: None,
+        })
+    };
+    let unable = Heartbeat {
+        claim_error: error("full"),
+        ..beat(1, WorkerStatus::Polling, 0)
+    };
+    let able = beat(1, WorkerStatus::Polling, 0);
+    let busy = beat(1, WorkerStatus::Executing, 0);
+    let stale = beat(60, WorkerStatus::Polling, 0);
+    let had_one = Heartbeat {
+        claim_error: error("old"),
+        ..busy.clone()
+    };
+    let common = |beats: &[Heartbeat]| {
+        let stale = Limits::default().stale;
+        Heartbeat::common_claim_error(beats, NOW, stale).map(|error| error.message.clone())
+    };
+    assert_eq!(common(&[]), None);
+    assert_eq!(common(std::slice::from_ref(&able)), None);
+    assert_eq!(common(&[unable.clone(), stale]).as_deref(), Some("full"));
+    assert_eq!(
+        common(&[unable.clone(), unable.clone()]).as_deref(),
+        Some("full")
+    );
+    for other in [able, busy, had_one] {
+        assert_eq!(common(&[unable.clone(), other.clone()]), None);
+        assert_eq!(common(&[other, unable.clone()]), None);
+    }
 }
 
 #[test]

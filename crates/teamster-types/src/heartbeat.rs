@@ -92,6 +92,17 @@ impl ProviderLimit {
     }
 }
 
+/// Why the store did not let a worker claim a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimError {
+    /// What happened, to what.
+    pub message: String,
+    /// What to do now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
 /// The status name of a worker whose provider is temporarily unusable.
 pub const LIMITED: &str = "limited";
 
@@ -139,6 +150,9 @@ pub struct Heartbeat {
     /// The provider limit that it waits for. A reader that does not know this key sees a polling worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<ProviderLimit>,
+    /// Why its last try to claim a task failed, if the store was the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_error: Option<ClaimError>,
     /// The id of the bridge's launch, which all of its descendant processes carry in their environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<String>,
@@ -151,6 +165,22 @@ impl Heartbeat {
             Some(_) => LIMITED,
             None => self.status.as_str(),
         }
+    }
+
+    /// Returns the error that keeps every worker with a fresh heartbeat from claiming a task, or `None` when there are none
+    /// or one of them does not look for a task or met no error.
+    pub fn common_claim_error(beats: &[Self], now: Time, stale: Duration) -> Option<&ClaimError> {
+        let mut fresh = beats.iter().filter(|beat| beat.is_fresh(now, stale));
+        let first = fresh.next()?.current_claim_error()?;
+        fresh
+            .all(|beat| beat.current_claim_error().is_some())
+            .then_some(first)
+    }
+
+    /// Returns why its last try to claim a task failed, if the worker still looks for one.
+    fn current_claim_error(&self) -> Option<&ClaimError> {
+        let is_looking = self.status == WorkerStatus::Polling && self.limit.is_none();
+        self.claim_error.as_ref().filter(|_| is_looking)
     }
 
     /// Returns whether it proves that its worker is alive now. A heartbeat from the far future proves nothing: the

@@ -5,13 +5,14 @@
 //! | subject | modules |
 //! |---|---|
 //! | names that may become a path | [`ids`] |
-//! | records on disk or in a database | [`task`], [`message`], [`heartbeat`], [`team`], [`session`], [`failure`] |
-//! | values inside records | [`time`], [`process`], [`progress`], [`usage`], [`json`] |
+//! | records on disk or in a database | [`task`], [`message`], [`heartbeat`], [`team`], [`session`], [`failure`], [`end`] |
+//! | values inside records | [`time`], [`created_at`], [`process`], [`progress`], [`usage`], [`json`] |
 //! | which change of a task is allowed | [`transitions`], [`graph`] |
 //! | which stage may follow which | [`flow`] |
-//! | who gets a task, and how healthy a worker is | [`routing`], [`health`] |
+//! | who gets a task; whether a worker is healthy, hung or dead | [`routing`], [`health`] |
 //! | which paths no agent may touch, and which tasks reserve the same files | [`denied`], [`paths`] |
 //! | what people see of foreign texts | [`redact`], [`text`] |
+//! | sentences with a code for translation | [`phrase`] |
 //!
 //! # How it works
 //!
@@ -24,8 +25,10 @@
 //! ```text
 //! pending ──claim──► in progress ──complete──► completed ──merged──► merged
 //!    ▲                 │  │  ▲ renew
-//!    │ release, retry  │  └──┘
-//!    └─────────────────┴──fail──► pending again, or failed for good after the last attempt
+//!    │ release         │  └──┘
+//!    └─────────────────┴──fail──► pending again after a delay, or failed for good after the last attempt
+//!
+//! failed for good, or pending after a failure ──retry──► pending
 //! ```
 //!
 //! Records that other programs also write are kept as the JSON they came as, behind typed accessors: an unknown key at any

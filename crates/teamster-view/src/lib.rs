@@ -15,7 +15,7 @@
 //! - [`messages`]: what was sent and whether it was delivered
 //! - [`requests`]: what needs a person's decision: permission requests of agents, and the gate of a run
 //! - [`questions`]: open questions of agents
-//! - [`teams`]: which teams there are and whether any of their workers is alive
+//! - [`teams`]: which teams there are, and whether their host or any of their workers is alive
 //! - [`model`]: all of it for one team, now and at any past moment
 //! - [`status`]: all of it in short, fast enough to be asked every second
 //!

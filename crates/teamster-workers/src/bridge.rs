@@ -293,7 +293,9 @@ impl Bridge {
         while !self.lifecycle.is_over() {
             if self.may_work() && (self.may_begin)() && !self.has_stop_signal() {
                 claimed_at = Some(Instant::now());
-                match self.claim() {
+                let claimed = self.claim();
+                self.lifecycle.show_claim_error(claimed.as_ref().err());
+                match claimed {
                     Ok(Some(claimed)) => {
                         TaskWork::run(&mut self, &claimed);
                         continue;

@@ -2,9 +2,10 @@
 //!
 //! # What it owns
 //!
-//! A worker is a process of its own, the [`bridge`]. It outlives the host that started it and can be watched in a terminal.
-//! Any process can detect its death from its heartbeat and its pid. This crate holds both sides: the code that runs inside
-//! the worker's process, and the code that starts, watches and stops it from outside.
+//! A worker is a process of its own, the [`bridge`]. It outlives the host that started it and can be watched in a
+//! terminal. Any process on the same machine can detect its death from its heartbeat and the record of its process.
+//! This crate holds both sides: the code that runs inside the worker's process, and the code that starts, watches and
+//! stops it from outside.
 //!
 //! # How it works
 //!
@@ -30,14 +31,16 @@
 //! | [`limits`] | how long everything may take |
 //!
 //! Whether a worker is dead is decided in [`teamster_types::health::judge`], from its heartbeat and from what
-//! [`teamster_fs::proc::Machine::process_state`] says about its process; [`reclaim::assess`] asks for both.
+//! [`teamster_fs::proc::Machine::process_state`] says about its process; [`reclaim::assess`] collects both. There is
+//! one exception: a bridge that gets its worker's lock knows that every earlier bridge of that worker is gone
+//! ([`reclaim::reclaim_predecessor`]).
 //!
 //! # What it refuses
 //!
-//! A worker holds one task at a time and ends it exactly once: completed, failed, released or lost. No work is thrown away:
-//! changes that cannot become a result are kept under the name of their attempt. Only processes that carry the id of one
-//! of teamster's launches are ended. Another worker's state is untouched unless that worker is proven dead. Merging is
-//! decided elsewhere.
+//! A worker holds one task at a time and ends it exactly once: completed, failed, blocked, released or lost. No work is
+//! thrown away: changes that cannot become a result are kept under the name of their attempt. Only processes of
+//! teamster's own launches are ended: by descent, by the launch id in their environment, or by their control group.
+//! Another worker's state is untouched unless that worker is proven dead. Merging is done by the host (`teamster-run`).
 
 pub mod alerts;
 pub mod ask;

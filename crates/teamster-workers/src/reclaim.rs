@@ -183,7 +183,7 @@ pub fn reclaim_predecessor(
         }
         process::remove_temp_folder(launch);
     }
-    // A record that is still there proves a crash: an orderly end removes it.
+    // A record that is still there proves a crash, or that a supervisor ended a hung worker: an orderly end removes it.
     if let Some(launch) = &recorded {
         alerts.record(team, worker, launch, store.now());
     }

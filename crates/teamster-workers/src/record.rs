@@ -1,7 +1,8 @@
 //! The files of a worker's launch: its record and its lock.
 //!
 //! The record holds what is needed to find a worker's processes again and to restart it. The bridge writes it when it
-//! starts and removes it when it ends in order, so a leftover record belongs to a worker that crashed or still runs.
+//! starts and removes it when it ends in order, so a leftover record belongs to a worker that crashed or still runs. The
+//! supervisor writes it again for a worker that it ended and will restart.
 
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ pub struct LaunchRecord {
     pub process: ProcessId,
     /// When the bridge started.
     pub started_at: Time,
-    /// How often the worker was restarted since it last ended in order.
+    /// How often the worker was restarted since a person or a run started it.
     #[serde(default)]
     pub restarts: u32,
 }
@@ -84,12 +85,21 @@ fn folder(project: &Dir, team: &TeamName) -> Result<Option<Dir>, FsError> {
 /// Writes the record of a launch.
 pub fn write(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
     let dir = project.descend_or_create(&layout::heartbeat_folders(&record.spec.team))?;
-    let bytes = serde_json::to_vec_pretty(record).unwrap_or_default();
-    dir.replace(
-        &layout::launch_file(&record.spec.worker),
-        &bytes,
-        Durability::Durable,
-    )
+    let name = layout::launch_file(&record.spec.worker);
+    dir.replace(&name, &to_bytes(record), Durability::Durable)
+}
+
+/// Writes the record of an ended launch again if its bridge removed it, so that the worker counts as crashed. The record
+/// of another launch stays.
+pub fn restore(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
+    match read(project, &record.spec.team, &record.spec.worker)? {
+        Some(_) => Ok(()),
+        None => write(project, record),
+    }
+}
+
+fn to_bytes(record: &LaunchRecord) -> Vec<u8> {
+    serde_json::to_vec_pretty(record).unwrap_or_default()
 }
 
 /// Removes the record of this launch; the record of a later launch stays.

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::{WorkerRestarted, WorkerVerdict};
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
 use teamster_types::health::{Assessment, Limits, Verdict};
-use teamster_types::heartbeat::Heartbeat;
+use teamster_types::heartbeat::{ClaimError, Heartbeat};
 use teamster_types::phrase::Phrase;
 use teamster_types::{TeamName, Time, WorkerName};
 
@@ -19,7 +19,8 @@ use crate::launch::{LaunchError, Launcher};
 use crate::reclaim;
 use crate::record::{self, LaunchRecord};
 
-/// How long the processes of a hung worker have to end before they are killed.
+/// How long the bridge of a hung worker has to end its worker itself. Processes that are left then have as long again
+/// before they are killed.
 const HUNG_GRACE: Duration = Duration::from_secs(5);
 /// The number of times in a row that a worker is restarted before it is left to a person.
 pub const MOST_RESTARTS: u32 = 3;
@@ -45,6 +46,16 @@ pub enum SupervisorFinding {
     GivenUp(WorkerName),
 }
 
+/// What one check found about a launch.
+struct WorkerLook {
+    record: LaunchRecord,
+    assessment: Assessment,
+    /// Whether it hung and was asked to stop, which it forgets when it is ended.
+    is_to_stop: bool,
+    /// The processes that survived, if it had to be ended.
+    survivors: Option<SurvivingProcesses>,
+}
+
 /// Supervises the workers of one team.
 pub struct Supervisor<'a> {
     /// The store that the workers belong to.
@@ -63,6 +74,7 @@ pub struct Supervisor<'a> {
     pub team: TeamName,
     known: HashMap<WorkerName, LaunchHistory>,
     in_doubt: bool,
+    claim_error: Option<ClaimError>,
 }
 
 /// What is known about one launch of a worker. A later launch starts with a fresh history, even one by another process.
@@ -125,12 +137,18 @@ impl<'a> Supervisor<'a> {
             team,
             known: HashMap::new(),
             in_doubt: false,
+            claim_error: None,
         }
     }
 
     /// Returns whether the last check left a verdict open, so that another check should follow soon.
     pub fn is_in_doubt(&self) -> bool {
         self.in_doubt
+    }
+
+    /// Returns the error that kept every worker from claiming a task at the last check.
+    pub fn claim_error(&self) -> Option<&ClaimError> {
+        self.claim_error.as_ref()
     }
 
     /// Returns whether a restart of a worker is scheduled.
@@ -144,10 +162,16 @@ impl<'a> Supervisor<'a> {
     /// Hung workers are ended before anything is recorded: a worker that was stopped in the middle of a change still holds
     /// the team's lock, so every write would fail.
     pub fn check_workers(&mut self) -> Result<Vec<SupervisorFinding>, StoreError> {
-        let mut looks = Vec::new();
+        let mut looks: Vec<WorkerLook> = Vec::new();
         self.in_doubt = false;
         let (beats, _) = self.store.heartbeats(&self.team)?;
-        for record in record::all(self.project, &self.team)? {
+        let now = self.store.now();
+        self.claim_error = Heartbeat::common_claim_error(&beats, now, self.limits.stale).cloned();
+        let records = record::all(self.project, &self.team)?;
+        // A worker without a record is not restarted: it ended in order, or a person stopped it.
+        self.known
+            .retain(|worker, _| records.iter().any(|record| record.spec.worker == *worker));
+        for record in records {
             let beat = beats
                 .iter()
                 .find(|beat| beat.worker_name == record.spec.worker)
@@ -158,26 +182,27 @@ impl<'a> Supervisor<'a> {
             if state.launch != record.launch {
                 *state = LaunchHistory::of(&record, beat);
             }
-            let mut survivors = None;
-            if assessment.verdict == Verdict::Hung {
-                if state.is_in_doubt(beat) {
-                    self.in_doubt = true;
-                    continue;
-                }
-                // A hung worker is not proven dead, so its processes are ended. A bridge that can still react gives its
-                // task back itself.
-                let process = Some(&record.process);
-                let tree = ProcessTree::of_launch(self.machine, &record.launch, process);
-                survivors = tree.end_from_root(HUNG_GRACE).err();
+            if assessment.verdict == Verdict::Hung && state.is_in_doubt(beat) {
+                self.in_doubt = true;
+                continue;
             }
-            looks.push((record, assessment, survivors));
+            let is_hung = assessment.verdict == Verdict::Hung;
+            let is_to_stop = is_hung && self.is_to_stop(&record.spec.worker)?;
+            looks.push(WorkerLook {
+                record,
+                assessment,
+                is_to_stop,
+                survivors: None,
+            });
         }
+        self.end_hung(&mut looks);
         let mut found = Vec::new();
-        for (record, assessment, survivors) in looks {
-            match self.act_on(&record, &assessment, survivors, &mut found) {
+        for look in &looks {
+            match self.act_on(look, &mut found) {
                 // The worker whose verdict is open may hold the lock; the next check decides about it.
                 Err(error) if error.busy && self.in_doubt => {
-                    tracing::debug!("cannot supervise {} yet: {error}", record.spec.worker);
+                    let worker = &look.record.spec.worker;
+                    tracing::debug!("cannot supervise {worker} yet: {error}");
                     break;
                 }
                 attended => attended?,
@@ -186,23 +211,47 @@ impl<'a> Supervisor<'a> {
         Ok(found)
     }
 
+    /// Ends the processes of hung workers, all at the same time: they are not proven dead. A bridge that can still react
+    /// gives its task back and removes the record of its launch, which is restored, because the worker is to be restarted.
+    fn end_hung(&self, looks: &mut [WorkerLook]) {
+        let mut hung: Vec<&mut WorkerLook> = looks
+            .iter_mut()
+            .filter(|look| look.assessment.verdict == Verdict::Hung)
+            .collect();
+        let trees: Vec<ProcessTree<'_>> = hung
+            .iter()
+            .map(|look| {
+                let record = &look.record;
+                ProcessTree::of_launch(self.machine, &record.launch, Some(&record.process))
+            })
+            .collect();
+        let ends = ProcessTree::end_from_roots(&trees, HUNG_GRACE);
+        drop(trees);
+        for (look, end) in hung.iter_mut().zip(ends) {
+            look.survivors = end.err();
+            if !look.is_to_stop {
+                record::restore(self.project, &look.record)
+                    .or_trace("restore the record of a launch");
+            }
+        }
+    }
+
     /// Acts on a verdict.
     fn act_on(
         &mut self,
-        record: &LaunchRecord,
-        assessment: &Assessment,
-        survivors: Option<SurvivingProcesses>,
+        look: &WorkerLook,
         found: &mut Vec<SupervisorFinding>,
     ) -> Result<(), StoreError> {
-        found.extend(self.record_verdict(&record.spec.worker, assessment)?);
-        match assessment.verdict {
+        let record = &look.record;
+        found.extend(self.record_verdict(&record.spec.worker, &look.assessment)?);
+        match look.assessment.verdict {
             Verdict::Dead | Verdict::Hung => {
-                if survivors.is_none() {
+                if look.survivors.is_none() {
                     let now = self.store.now();
                     let worker = &record.spec.worker;
                     self.alerts.record(&self.team, worker, &record.launch, now);
                 }
-                found.extend(self.replace(record, survivors)?);
+                found.extend(self.replace(look)?);
             }
             Verdict::Healthy | Verdict::Limited => self.reset_restarts_if_stable(record),
             _ => {}
@@ -240,6 +289,10 @@ impl<'a> Supervisor<'a> {
         Ok(Some(SupervisorFinding::Verdict(worker, verdict, why)))
     }
 
+    fn is_to_stop(&self, worker: &WorkerName) -> Result<bool, StoreError> {
+        Ok(!self.store.signals(&self.team, worker)?.is_empty())
+    }
+
     /// Resets the restart count of a worker that has been healthy for long.
     fn reset_restarts_if_stable(&mut self, record: &LaunchRecord) {
         if self.store.now().since(record.started_at) >= STABLE_AFTER
@@ -249,13 +302,12 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn replace(
-        &mut self,
-        record: &LaunchRecord,
-        survivors: Option<SurvivingProcesses>,
-    ) -> Result<Option<SupervisorFinding>, StoreError> {
+    /// Takes the tasks of a dead worker back, and restarts it at once or after a pause. The record of its launch says that
+    /// it is to be restarted: whoever stops a worker removes it, and whoever starts one replaces it.
+    fn replace(&mut self, look: &WorkerLook) -> Result<Option<SupervisorFinding>, StoreError> {
+        let record = &look.record;
         let worker = &record.spec.worker;
-        if let Some(still) = survivors {
+        if let Some(still) = &look.survivors {
             return Ok(Some(SupervisorFinding::NotRestarted(
                 worker.clone(),
                 still.to_string(),
@@ -271,7 +323,11 @@ impl<'a> Supervisor<'a> {
             &EventActor::System,
         )?;
         // A worker that was asked to stop is not restarted.
-        if !self.store.signals(&self.team, worker)?.is_empty() {
+        if look.is_to_stop || self.is_to_stop(worker)? {
+            return Ok(None);
+        }
+        let on_record = record::read(self.project, &self.team, worker)?;
+        if on_record.is_none_or(|found| found.launch != record.launch) {
             return Ok(None);
         }
         let state = self.known.entry(worker.clone()).or_default();

@@ -100,7 +100,8 @@ pub trait Workplace: Send {
     /// Returns the files that the agent changed, from the top of the project.
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError>;
 
-    /// Returns, once, the files left by a killed worker that must not be committed.
+    /// Returns, once, the files that were moved away because they must not be committed and are not reported yet: those
+    /// left by a killed worker, and those that were moved before a search failed.
     fn take_secrets(&mut self) -> Vec<SecretFile> {
         Vec::new()
     }

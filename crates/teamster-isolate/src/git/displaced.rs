@@ -54,7 +54,8 @@ pub(super) fn clear_place(
             let worktree =
                 Worktree::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
             // The previous worker may have been killed before its files were checked for secrets.
-            let secrets = worktree.set_secrets_aside(base)?;
+            let mut secrets = Vec::new();
+            worktree.set_secrets_aside(base, &mut secrets)?;
             let safe = KeepRule {
                 base: Some(base),
                 pins: true,

@@ -89,7 +89,7 @@ impl Worktree {
         let current = CurrentSettings::read(self.call())?;
         let mut fresh = FreshIndex {
             ruled: rules.settings(&current)?,
-            is_sparse: current.is_on("core.sparsecheckout"),
+            is_sparse: current.may_be_on("core.sparsecheckout"),
             options: Vec::new(),
             worktree: self.clone(),
             rules,

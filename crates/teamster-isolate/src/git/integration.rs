@@ -3,7 +3,7 @@
 //! The branch is authoritative, and the worktree follows it. A merge is a single update of the branch that names its
 //! old value, so it either happens or not; a killed process can only leave a worktree that is not fully updated. That
 //! can be told from work: every file is as before the merge or as after it. Any other change found there is saved to a
-//! branch before the worktree is reset. No work is thrown away, and nothing is forced.
+//! branch before the worktree is reset, so no work is thrown away.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

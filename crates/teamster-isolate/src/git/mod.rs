@@ -1,9 +1,9 @@
 //! Calls git by its command line: the repository, each worker's worktree, a worker's changes, and the merge train.
 //!
 //! Invariants: the user's index, stash and checked-out branch are never touched, except by [`Integration::land`], which
-//! a user has requested; teamster runs no hook, no `fsmonitor` and no diff program that a repository's settings name;
-//! nothing is forced, so a worktree with unsaved work is moved aside or left alone, never deleted. Filters such as
-//! git-lfs do run, because without them a commit would be wrong.
+//! a user has requested; teamster runs no hook, no `fsmonitor` and no diff program that a repository's settings name; a
+//! worktree with unsaved work is moved aside or left alone, never deleted. Filters such as git-lfs do run, because
+//! without them a commit would be wrong.
 
 mod changes;
 mod check_tree;

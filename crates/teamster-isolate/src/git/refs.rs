@@ -46,6 +46,32 @@ impl Repo {
     /// repository.
     pub fn not_in(&self, commits: &[CommitId], head: &CommitId) -> Result<Vec<CommitId>, GitError> {
         let mut outside = Vec::new();
+        for commit in self.may_not_be_in(commits, head)? {
+            if !self.is_in(&commit, head)? {
+                outside.push(commit);
+            }
+        }
+        Ok(outside)
+    }
+
+    /// Returns whether each of `commits` is `head` or an ancestor of it.
+    pub fn contains_all(&self, commits: &[CommitId], head: &CommitId) -> Result<bool, GitError> {
+        for commit in self.may_not_be_in(commits, head)? {
+            if !self.is_in(&commit, head)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns all of `commits` that [`Self::not_in`] returns and, where commits are older than their parents, perhaps
+    /// some more: git stops its walk early there, and this does not look twice.
+    pub fn may_not_be_in(
+        &self,
+        commits: &[CommitId],
+        head: &CommitId,
+    ) -> Result<Vec<CommitId>, GitError> {
+        let mut outside = Vec::new();
         for chunk in commits.chunks(CHUNK) {
             let listed = self
                 .call()
@@ -57,23 +83,24 @@ impl Repo {
                 let listed: BTreeSet<&[u8]> = listed.stdout.split(|byte| *byte == b'\n').collect();
                 let is_listed = |commit: &&CommitId| listed.contains(commit.as_str().as_bytes());
                 outside.extend(chunk.iter().filter(is_listed).cloned());
-                continue;
-            }
-            // One of them is not in the repository, and git does not say which one.
-            for commit in chunk {
-                let is_there = self
-                    .call()
-                    .args(["cat-file", "-e"])
-                    .arg(format!("{commit}^{{commit}}"))
-                    .run()?
-                    .status
-                    .success();
-                if !is_there || !self.is_ancestor(commit, head)? {
-                    outside.push(commit.clone());
-                }
+            } else {
+                // One of them is not in the repository, and git does not say which one.
+                outside.extend(chunk.iter().cloned());
             }
         }
         Ok(outside)
+    }
+
+    /// Returns whether a commit is in the repository and is `head` or an ancestor of it.
+    fn is_in(&self, commit: &CommitId, head: &CommitId) -> Result<bool, GitError> {
+        let is_there = self
+            .call()
+            .args(["cat-file", "-e"])
+            .arg(format!("{commit}^{{commit}}"))
+            .run()?
+            .status
+            .success();
+        Ok(is_there && self.is_ancestor(commit, head)?)
     }
 
     /// Returns those of `files` that have conflict markers in `commit` but not in `before`.

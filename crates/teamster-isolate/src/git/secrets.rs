@@ -25,6 +25,8 @@ use super::worktree::Worktree;
 
 /// The limit for numbered folders of private files of one team.
 const MOST_KEPT: u32 = 10_000;
+/// How often a worktree is searched, each time after the files that were found are moved away.
+const MOST_SEARCHES: usize = 16;
 /// The size limit for searching a file for keys.
 const MOST_READ: u64 = 32 * 1024 * 1024;
 /// The mode of an entry that is a repository (a gitlink).
@@ -88,42 +90,83 @@ struct ListedChange {
 impl Worktree {
     /// Moves files that must not be committed out of the worktree into the team's private folder, and removes them from
     /// every commit of the worker since `base`. No process may be working in the worktree.
-    pub fn set_secrets_aside(&self, base: &CommitId) -> Result<Vec<SecretFile>, GitError> {
+    ///
+    /// A file that is moved away can reveal others that git did not show before: it may have been an ignore file that
+    /// hid them, or a deleted file whose text was found under another name. So the worktree is searched until nothing
+    /// is found. The moved files are added to `kept`, also if there is an error later.
+    pub fn set_secrets_aside(
+        &self,
+        base: &CommitId,
+        kept: &mut Vec<SecretFile>,
+    ) -> Result<(), GitError> {
         let from = self.fork_from(base)?;
-        let mut found = self.uncommitted_secrets(&from)?;
+        for search in 0..MOST_SEARCHES {
+            let (mut found, tips) = self.secrets_since(&from)?;
+            if search > 0 {
+                // Files of git itself stay in their place, and are reported once.
+                found.retain(|path, _| !is_of_git(path));
+            }
+            if found.is_empty() {
+                return Ok(());
+            }
+            self.remove_stale_index_lock()?;
+            kept.extend(self.keep_privately(&found, Keep::Move)?);
+            self.remove_from_work(&found, &tips, &from)?;
+        }
+        Err(GitError::refused(
+            format!(
+                "{} has files that must not be committed, and each of {MOST_SEARCHES} times that they were moved away, \
+                 others appeared",
+                self.path.display()
+            ),
+            "remove them, and the ignore files among them, yourself",
+        ))
+    }
+
+    /// Returns all secrets since `from`, and the names of the references whose commits contain some.
+    fn secrets_since(&self, from: &CommitId) -> Result<(FoundSecrets, Vec<String>), GitError> {
+        let mut found = self.uncommitted_secrets(from)?;
         let (mut tips, mut seen) = (Vec::new(), Vec::new());
-        let own = head_ref(&self.branch());
-        for name in ["HEAD", own.as_str()] {
-            let Some(tip) = self.resolve(name)?.filter(|tip| !seen.contains(tip)) else {
+        for name in ["HEAD".to_owned(), head_ref(&self.branch())] {
+            let Some(tip) = self.resolve(&name)?.filter(|tip| !seen.contains(tip)) else {
                 continue;
             };
             seen.push(tip.clone());
-            let committed = self.committed_secrets(&from, &tip)?;
+            let committed = self.committed_secrets(from, &tip)?;
             if !committed.is_empty() {
                 tips.push(name);
                 merge_into(&mut found, committed);
             }
         }
-        if found.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.remove_stale_index_lock()?;
-        let kept = self.keep_privately(&found, Keep::Move)?;
-        for name in &tips {
-            self.rewrite(name, &from)?;
+        Ok((found, tips))
+    }
+
+    /// Removes files that were moved away from the references whose commits contain some, and from the index. The files
+    /// are then as in the worktree's commit.
+    fn remove_from_work(
+        &self,
+        found: &FoundSecrets,
+        tips: &[String],
+        from: &CommitId,
+    ) -> Result<(), GitError> {
+        for name in tips {
+            self.rewrite(name, from)?;
         }
         if !tips.is_empty() {
             // The reflogs would keep the commits. A missing reflog makes git fail, which is ignored.
             self.call()
                 .args(["reflog", "expire", "--expire=now"])
-                .args(["--expire-unreachable=now", "HEAD", own.as_str()])
+                .args(["--expire-unreachable=now", "HEAD"])
+                .arg(head_ref(&self.branch()))
                 .run()?;
         }
+        // Not as in `from`: the commit may contain merged work that changed them.
+        let head = self.head()?;
         for path in found.keys().filter(|path| !is_of_git(path)) {
-            self.restore(&from, path)?;
+            self.restore(&head, path)?;
         }
         self.with_fresh_index(FreshIndex::install)?;
-        Ok(kept)
+        Ok(())
     }
 
     /// Returns the secrets in the index and in the files.
@@ -404,13 +447,13 @@ impl Worktree {
         Ok(())
     }
 
-    /// Restores a file to its state in `from`, if it existed there.
-    fn restore(&self, from: &CommitId, path: &[u8]) -> Result<(), GitError> {
+    /// Restores a file to its state in a commit, if it exists there.
+    fn restore(&self, commit: &CommitId, path: &[u8]) -> Result<(), GitError> {
         let name = OsStr::from_bytes(path);
         let was = self
             .call()
             .env("GIT_LITERAL_PATHSPECS", "1")
-            .args(["ls-tree", "--full-tree", "-z", from.as_str(), "--"])
+            .args(["ls-tree", "--full-tree", "-z", commit.as_str(), "--"])
             .arg(name)
             .bytes()?;
         if was.is_empty() {
@@ -418,7 +461,7 @@ impl Worktree {
         }
         self.ruled_call()?
             .env("GIT_LITERAL_PATHSPECS", "1")
-            .args(["checkout", "--quiet", from.as_str(), "--"])
+            .args(["checkout", "--quiet", commit.as_str(), "--"])
             .arg(name)
             .done()
     }

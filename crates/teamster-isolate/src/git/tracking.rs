@@ -281,16 +281,14 @@ impl CurrentSettings {
         converting(&self.0)
     }
 
-    /// Returns whether a setting is on. Its name is in lower case; the last one of several counts.
-    pub(super) fn is_on(&self, name: &str) -> bool {
+    /// Returns whether a setting may be on. Its name is in lower case; the last one of several counts.
+    ///
+    /// Git knows many ways to write a number (`1k`, `0x1`), so everything that does not clearly mean "off" counts as on.
+    pub(super) fn may_be_on(&self, name: &str) -> bool {
         let found = entries(&self.0).filter(|(known, _)| *known == name.as_bytes());
         found.last().is_some_and(|(_, value)| {
             let value = value.to_ascii_lowercase();
-            let number = std::str::from_utf8(&value)
-                .ok()
-                .and_then(|value| value.parse::<i64>().ok());
-            matches!(value.as_slice(), b"true" | b"yes" | b"on")
-                || number.is_some_and(|number| number != 0)
+            !matches!(value.as_slice(), b"" | b"false" | b"no" | b"off" | b"0")
         })
     }
 }
@@ -401,15 +399,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn setting_is_on_as_git_reads_it_and_the_last_one_counts() {
-        let is_on = |listed: &[u8]| CurrentSettings(listed.to_vec()).is_on("core.sparsecheckout");
-        for on in ["true", "TRUE", "yes", "On", "1", "-2"] {
+    fn setting_may_be_on_unless_it_clearly_means_off_and_the_last_one_counts() {
+        let is_on =
+            |listed: &[u8]| CurrentSettings(listed.to_vec()).may_be_on("core.sparsecheckout");
+        for on in [
+            "true", "TRUE", "yes", "On", "1", "-2", "1k", "0x1", "perhaps",
+        ] {
             assert!(
                 is_on(format!("core.sparsecheckout\n{on}\0").as_bytes()),
                 "{on}"
             );
         }
-        for off in ["false", "no", "off", "0", "", "perhaps"] {
+        for off in ["false", "no", "off", "0", ""] {
             assert!(
                 !is_on(format!("core.sparsecheckout\n{off}\0").as_bytes()),
                 "{off}"

@@ -65,6 +65,60 @@ fn nobody_of_a_runaway_tree_is_left_and_nobody_else_is_touched() {
     stranger.wait().unwrap();
 }
 
+/// A root that ends its child itself, and one that ignores the request, with a descendant that hides from everything but
+/// its descent.
+#[test]
+fn several_trees_are_ended_together_and_a_root_that_reacts_ends_its_own() {
+    let machine = Machine::read();
+    let numbers = [(); 3].map(|()| teamster_fs::random_hex());
+    let folder = std::env::temp_dir().join(format!("teamster-roots-{}", numbers[0]));
+    let orderly = format!(
+        "trap 'kill $child; wait $child; echo by the root > {0}; exit' TERM; \
+         sh -c \"trap 'echo alone >> {0}; exit' TERM; while :; do sleep 0.05; done\" & child=$!; wait",
+        folder.display()
+    );
+    let deaf =
+        "trap '' TERM; env -u TEAMSTER_LAUNCH setsid sh -c \"trap '' TERM; sleep 600\" & wait";
+    let mut children = [orderly.as_str(), deaf, deaf];
+    let mut children: Vec<Child> = children
+        .iter_mut()
+        .zip(&numbers)
+        .map(|(script, number)| start(number, script))
+        .collect();
+    let roots: Vec<ProcessId> = children
+        .iter()
+        .map(|child| machine.process(child.id()).unwrap())
+        .collect();
+    let trees: Vec<ProcessTree<'_>> = roots
+        .iter()
+        .zip(&numbers)
+        .map(|(root, number)| ProcessTree::of_launch(&machine, number, Some(root)))
+        .collect();
+    let members = || -> Vec<ProcessId> { trees.iter().flat_map(ProcessTree::members).collect() };
+    until("the trees did not grow", || members().len() >= 8);
+    let all = members();
+    let reaping: Vec<_> = children
+        .drain(..)
+        .map(|mut child| std::thread::spawn(move || child.wait()))
+        .collect();
+    let grace = Duration::from_secs(2);
+    let begin = Instant::now();
+    let ends = ProcessTree::end_from_roots(&trees, grace);
+    let took = begin.elapsed();
+    assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 3, "{ends:?}");
+    assert!(took < grace * 4, "one after the other: {took:?}");
+    for thread in reaping {
+        thread.join().unwrap().unwrap();
+    }
+    for member in all {
+        let state = machine.process_state(&member);
+        assert_eq!(state, ProcessState::Gone, "{member:?}");
+    }
+    let told = Command::new("cat").arg(&folder).output().unwrap().stdout;
+    assert_eq!(String::from_utf8_lossy(&told), "by the root\n");
+    assert!(Command::new("rm").arg(&folder).status().unwrap().success());
+}
+
 #[test]
 fn an_orphan_is_found_by_the_number_alone() {
     let machine = Machine::read();

@@ -441,6 +441,7 @@ impl<'a> RunContext<'a> {
         }
         self.read()?;
         let now = self.now();
+        self.workers.require_claims(now)?;
         self.workers.note_supervised(now);
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Guards the integration branch and the invariant of the merge train: every task that is marked as merged is an
-//! ancestor of the commit that lands, and only a commit that was checked and shown lands.
+//! Guards the integration branch and the invariant of the merge train: the commit of every task that is marked as
+//! merged is an ancestor of the commit that lands, and only a commit that was checked and shown lands.
 //!
 //! Only the host may change the branch. A worker can change it with plain git; such changes are kept under another
 //! name, are reported, and are not part of the work.

@@ -1,4 +1,4 @@
-//! Has the merged work reviewed by an agent that did not write it, after its checks passed and before the gate opens.
+//! Has the merged work reviewed by an agent in a session of its own, after its checks passed and before the gate opens.
 //!
 //! ```text
 //! checks hold ─▶ reviewer ─┬─▶ nothing to fix ─────────────────────────▶ gate

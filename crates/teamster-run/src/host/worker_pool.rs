@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use teamster_journal::HOST;
 use teamster_journal::payload::{Member, RunSpec};
+use teamster_store::{StoreError, StoreErrorKind};
 use teamster_types::TeamName;
 use teamster_workers::alerts::EndAlerts;
 use teamster_workers::record::{self, WorkerBackend, WorkerSpec};
@@ -17,6 +18,8 @@ use crate::observer::StopLevel;
 
 /// The poll interval of the supervisor.
 const SUPERVISE_AGAIN: Duration = Duration::from_secs(2);
+/// How long no worker may be able to claim a task because of the store, before the run ends.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 /// How long workers may take to stop when the run cannot continue.
 const ERROR_DEADLINE: Duration = Duration::from_secs(15);
 
@@ -41,6 +44,8 @@ pub(super) struct WorkerPool<'a> {
     /// Whether this host has running workers that it has not asked to stop.
     is_supervised: bool,
     next_look: Instant,
+    /// Since when no worker can claim a task because of the store.
+    unable_since: Option<Instant>,
 }
 
 impl<'a> WorkerPool<'a> {
@@ -59,6 +64,7 @@ impl<'a> WorkerPool<'a> {
             is_up: false,
             is_supervised: false,
             next_look: now,
+            unable_since: None,
         }
     }
 
@@ -147,6 +153,24 @@ impl<'a> WorkerPool<'a> {
             }
         });
         Ok(told.collect())
+    }
+
+    /// Fails if the store has not let any worker claim a task for a while: they would try without end, and the user would
+    /// not learn of it.
+    pub(super) fn require_claims(&mut self, now: Instant) -> Result<()> {
+        let Some(error) = self.supervisor.claim_error() else {
+            self.unable_since = None;
+            return Ok(());
+        };
+        let since = *self.unable_since.get_or_insert(now);
+        if now.saturating_duration_since(since) < CLAIM_PATIENCE {
+            return Ok(());
+        }
+        let hint = error.hint.as_deref();
+        let message = format!("no worker can claim a task: {}", error.message);
+        let error = StoreError::new(StoreErrorKind::Unreachable, message);
+        let error = error.hint(hint.unwrap_or("`teamster store status` checks the store"));
+        Err(error.into())
     }
 
     /// Notes when the workers were supervised.

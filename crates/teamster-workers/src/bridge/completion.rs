@@ -1,7 +1,7 @@
 //! Ends a task after its agent has ended: only finished work is reported as done, and no work is thrown away.
 //!
 //! ```text
-//! how the agent ended ─▶ TaskResolution ─▶ claim, changes and commit are checked ─▶ completed, failed or released
+//! how the agent ended ─▶ TaskResolution ─▶ claim, changes and commit are checked ─▶ completed, blocked, failed or released
 //! ```
 
 use serde_json::json;
@@ -179,7 +179,13 @@ impl<'a> Completion<'a> {
                 keep(claimed, &resolution, reporter, workplace)
             }
             // A commit could contain files that must not be committed.
-            Err(error) => Err(error.to_string()),
+            Err(error) => {
+                let moved = workplace.take_secrets();
+                if !moved.is_empty() {
+                    reporter.record_secrets(Some(claimed.task.id()), &moved);
+                }
+                Err(error.to_string())
+            }
         };
         let kept = kept.unwrap_or_else(|why| {
             // Without a commit, the work is not available to other workers.

@@ -15,7 +15,7 @@ use teamster_store::{
     ChangeCounters, Listen, OutgoingMessage, Recipient, Store, StoreError, StoreErrorKind,
 };
 use teamster_types::TaskId;
-use teamster_types::heartbeat::{Heartbeat, ProviderLimit, WorkerStatus};
+use teamster_types::heartbeat::{ClaimError, Heartbeat, ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::task::Token;
 
@@ -36,6 +36,7 @@ struct Vitals {
     errors: u32,
     session: Option<String>,
     limit: Option<ProviderLimit>,
+    claim_error: Option<ClaimError>,
     /// When the agent last gave a sign of life, by the monotonic clock.
     last_event: Option<Instant>,
     /// Whether to write a heartbeat immediately instead of at the next interval.
@@ -76,6 +77,7 @@ impl HeartbeatThread {
                 errors: 0,
                 session: None,
                 limit: None,
+                claim_error: None,
                 last_event: None,
                 urgent: false,
                 over: false,
@@ -129,6 +131,14 @@ impl HeartbeatThread {
         self.change(|vitals| {
             vitals.urgent |= vitals.limit != limit;
             vitals.limit = limit;
+        });
+    }
+
+    /// Sets why the last try to claim a task failed, or `None`.
+    pub(super) fn set_claim_error(&self, error: Option<ClaimError>) {
+        self.change(|vitals| {
+            vitals.urgent |= vitals.claim_error.is_some() != error.is_some();
+            vitals.claim_error = error;
         });
     }
 
@@ -309,6 +319,7 @@ impl HeartbeatLoop {
             last_event_at: vitals.last_event.map(|at| now.before(at.elapsed())),
             // A running agent is not limited, whichever limit another worker has hit.
             limit: (vitals.limit.clone()).filter(|_| vitals.status != WorkerStatus::Executing),
+            claim_error: vitals.claim_error.clone(),
             launch: Some(self.identity.launch.clone()),
         }
     }

@@ -16,10 +16,10 @@ use teamster_fs::OrTrace as _;
 use teamster_fs::proc::Machine;
 use teamster_journal::EventKind;
 use teamster_journal::payload::WorkerQuarantined;
-use teamster_store::{Signal, Store};
+use teamster_store::{Signal, Store, StoreError};
 use teamster_types::TaskId;
 use teamster_types::health::Verdict;
-use teamster_types::heartbeat::{ProviderLimit, WorkerStatus};
+use teamster_types::heartbeat::{ClaimError, ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Token;
@@ -199,6 +199,16 @@ impl Lifecycle {
     /// Shows the provider limit that the worker waits for in its heartbeat, or that it waits for none.
     pub(super) fn show_limit(&self, limit: Option<ProviderLimit>) {
         self.heartbeat.set_limit(limit);
+    }
+
+    /// Shows why the worker could not claim a task in its heartbeat, or that it could. An error that passes by itself is
+    /// not shown.
+    pub(super) fn show_claim_error(&self, error: Option<&StoreError>) {
+        let error = error.filter(|error| !error.busy).map(|error| ClaimError {
+            message: error.message.clone(),
+            hint: error.hint.clone(),
+        });
+        self.heartbeat.set_claim_error(error);
     }
 
     /// Notes that the worker holds a task, whose lease is renewed from now on.

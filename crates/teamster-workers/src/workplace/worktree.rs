@@ -107,7 +107,7 @@ impl InWorktree {
         // The task that finished last already contains most of the others' work.
         loop {
             let commits: Vec<CommitId> = to_add.iter().map(|(_, it)| it.clone()).collect();
-            let missing = self.repo.not_in(&commits, &onto)?;
+            let missing = self.repo.may_not_be_in(&commits, &onto)?;
             to_add.retain(|(_, commit)| missing.contains(commit));
             let Some((task, commit)) = to_add.pop() else {
                 return Ok(onto);
@@ -140,10 +140,8 @@ impl InWorktree {
 
     /// Moves away files that must not be committed, and remembers them until they are reported.
     fn move_secrets(&mut self) -> Result<(), WorkplaceError> {
-        let found = self.tree.set_secrets_aside(&self.base);
-        self.secrets
-            .extend(found.map_err(|error| workplace_error(&error))?);
-        Ok(())
+        let moved = self.tree.set_secrets_aside(&self.base, &mut self.secrets);
+        moved.map_err(|error| workplace_error(&error))
     }
 
     /// Pins the commit as an attempt before unpinning it as the task's result, so that a ref always points to the work.
@@ -372,14 +370,12 @@ fn merged_work(
     for merge in &on.merges {
         merges.extend(repo.resolve(merge)?);
     }
-    if merges.is_empty() || repo.not_in(&merges, start)?.is_empty() {
+    if merges.is_empty() || repo.contains_all(&merges, start)? {
         return Ok(start.clone());
     }
     let landed = repo.resolve("HEAD")?;
     match landed {
-        Some(head)
-            if repo.is_ancestor(start, &head)? && repo.not_in(&merges, &head)?.is_empty() =>
-        {
+        Some(head) if repo.is_ancestor(start, &head)? && repo.contains_all(&merges, &head)? => {
             Ok(head)
         }
         _ => Ok(start.clone()),
