@@ -2,7 +2,7 @@
 //!
 //! # What it owns
 //!
-//! One file for each client, with its command line and its output format: [`ClaudeDriver`], [`CodexDriver`],
+//! One module for each kind of agent, with its command line and its output format: [`ClaudeDriver`], [`CodexDriver`],
 //! [`GeminiDriver`], any program ([`CommandDriver`]) and teamster's own agent that plays a script ([`ScriptedDriver`]).
 //!
 //! A *client* is an agent program such as Claude Code; a *provider* is the name by which a user asks for one, with its
@@ -19,10 +19,13 @@
 //!                                                          └ end(exit)   ─▶ AgentOutcome  verdict, session, what it spent
 //! ```
 //!
-//! Three rules decide everything here, and `OutcomeBuilder` applies them for every client:
+//! Three rules hold for every client that reports its own result; `OutcomeBuilder` applies the first two, and the
+//! readers keep the third:
 //! 1. Success requires both the client's terminal event AND exit code 0. For some clients, either alone is misleading.
 //! 2. Rate limits, outages and a lost sign-in do not count as failed attempts: they pause the worker.
 //! 3. Unknown lines, costs and sessions stay unknown. They never turn into a success or a 0.
+//!
+//! A plain command has no terminal event: its exit code alone decides (`command.rs`).
 //!
 //! # Adding a client
 //!
@@ -30,11 +33,13 @@
 //! in the settings, is enough. For a client whose output is to be parsed, `gemini.rs` is the smallest complete example:
 //! 1. In a file of its own, implement [`Driver`] (what to start, how it is asked to exit) and [`OutputReader`] (its lines to
 //!    [`AgentEvent`]s). Keep an `OutcomeBuilder` in the reader and notify it of the start, of errors and of the terminal
-//!    event; `error_class` classifies errors of the model's server, `text` shortens long texts.
-//! 2. Add it to [`ProviderKind`] and its driver to [`Provider::driver`], its names and how to install it to [`CLIENTS`], its
-//!    credentials to [`CREDENTIALS`], and what its workers can do to `teamster_types::routing`. Code that chooses a client,
-//!    a leader or a reviewer uses [`CLIENTS`]. If [`detect`] lists the client among those without a driver, remove it there.
-//!    `check_agent` in `teamster-app` decides whether it is ready to start; the compiler asks for the missing arm.
+//!    event; `error_class` classifies errors of the model's server, `text` shortens long texts. Declare the module and
+//!    re-export the driver in `lib.rs`.
+//! 2. Add it to [`ProviderKind`] and its driver to [`Provider::driver`]; its aliases, how to install it and the prefix
+//!    of its tools to [`CLIENTS`]; its credentials to [`CREDENTIALS`]; and what its workers can do to
+//!    `teamster_types::routing`. Code that chooses a client, a leader or a reviewer uses [`CLIENTS`]. If [`detect`]
+//!    lists the client among those without a driver, remove it there. `check_agent` in `teamster-app` decides whether
+//!    it is ready to start; the compiler asks for the missing arm.
 //! 3. Record runs of the real client into `tests/fixtures/workers/NAME` of the repository (done, failed, limited,
 //!    interrupted, killed) and add the name to the lists in `tests/agents/mod.rs`: every recording is then a test, both
 //!    complete and cut off at any line.
@@ -43,10 +48,11 @@
 //!
 //! # What it refuses
 //!
-//! The crate does not start agents (that is `teamster-isolate`), reads no clock and keeps no state between runs. A prompt
-//! never becomes part of a command line, and a client sees only its own credentials. There are three exceptions: [`detect`]
-//! searches the machine and asks programs for their version, by which the driver of Codex chooses its protocol; the driver
-//! of Gemini creates a home folder for each launch; and [`scripted::play`] runs inside a scripted worker's process.
+//! A prompt never becomes part of a command line, and a client sees only its own credentials. The crate starts no
+//! agents (that is `teamster-isolate`) and keeps no state between runs. It starts no other program, writes no file and
+//! reads no clock either, with three exceptions: [`detect`] searches the machine and asks programs for their version,
+//! by which the driver of Codex chooses its protocol; the driver of Gemini creates a home folder for each launch; and
+//! [`scripted::play`] runs inside a scripted worker's process.
 
 mod claude;
 mod client;

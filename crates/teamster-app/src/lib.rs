@@ -2,7 +2,9 @@
 //!
 //! # What it owns
 //!
-//! One function for each thing that a user can do. No surface does any of it by itself.
+//! The use cases that take more than one operation: preparing and hosting a run, deciding at the gate, starting and
+//! stopping workers, answering questions, trust, settings. A command that is one operation on a team, a task or an
+//! inbox calls the store directly, and the commands of a session call `teamster-party`.
 //!
 //! # How it works
 //!

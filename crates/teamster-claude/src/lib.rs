@@ -5,8 +5,8 @@
 //! - [`hook`] handles the client's hooks: a payload becomes a change of the state and a response;
 //! - [`state`] keeps `agent-state.json`, the file that any viewer may poll;
 //! - [`native`] reads the client's registry of teams, its tasks, inboxes and sessions;
-//! - [`install`] adds teamster's hooks to the client's settings and removes exactly these; [`plugin`] writes them as a
-//!   plugin.
+//! - [`install`] adds teamster's hooks to the client's settings and removes exactly these; [`plugin`] writes a plugin
+//!   with these hooks, teamster's tools, three commands and a skill.
 //!
 //! # How it works
 //!

@@ -10,9 +10,9 @@
 //! [`DocumentNode::read`] deserialises a type from that tree with serde. A file format is therefore a struct that
 //! derives `Deserialize`: a new key is a new field.
 //!
-//! A reader reports all problems of a file at once, each [`Fault`] with its line: an unknown key, a value of the wrong
-//! type, a value that its type rejects. A field that is [`Lined`] records its line, and reading continues when it is
-//! invalid; an error in any other field ends the reading of its struct.
+//! A reader reports as many problems of a file as it can, each [`Fault`] with its line: an unknown key, a value of the
+//! wrong type, a value that its type rejects. A field that is [`Lined`] records its line, and reading continues when it
+//! is invalid; an error in any other field ends the reading of its struct.
 //!
 //! # What it refuses
 //!

@@ -1,27 +1,31 @@
-//! The only crate that touches the file system.
+//! The only crate that reads and writes files.
 //!
 //! # What it owns
 //!
-//! Every path, file, lock and look at `/proc` goes through here; `clippy.toml` refuses `std::fs` in all other crates.
+//! Every read and write of a file, every lock and every look at `/proc` goes through here; `clippy.toml` refuses the
+//! functions of `std::fs` that open or change files in all other crates. Those other crates only ask where a path
+//! leads, whether it exists and what is there.
 //!
 //! - [`Dir`] is an open folder; everything below it is reached through it and one plain name at a time.
 //! - [`layout`] is the one table of paths. [`team_store`] finds the store that a project's team is kept in.
 //! - [`Lock`] is held by one process at a time and freed by the kernel when that process dies.
 //! - [`UserFile`] is a file that belongs to the user, such as the client's settings: it keeps its mode and its owner.
-//! - [`InboxFile`] is a file that another program reads, and shows whether it did.
-//! - [`ProjectFiles`] are the files of a project that an agent changes.
+//! - [`InboxFile`] is a file that teamster appends to for another program; it can tell whether that program has read
+//!   it.
+//! - [`ProjectFiles`] changes files of a project as a user's program would: default modes, no temp files, no locks.
 //! - [`proc`] decides whether a process is alive; [`processes`] finds descendant processes, and [`cgroup`] keeps
 //!   related processes in one control group.
 //! - [`socket`] makes sockets that only this user can reach, and identifies the processes that connect to them.
 //! - [`stdin`] and [`terminal`] read input from a program or a user without blocking for ever.
-//! - [`OrTrace`] traces errors that are not fatal, for every crate. Success writes nothing, so hooks lose no time.
+//! - [`OrTrace`] traces errors that are not fatal, for every crate. It writes nothing on success, so it costs a hook
+//!   nothing.
 //! - [`fail`] makes a test's process die between any two operations, and shifts its clock.
 //!
 //! # How it works
 //!
-//! A name cannot contain `/`, and no symbolic link is followed, so a path cannot lead anywhere else, even if another
-//! process replaces files meanwhile. The first folder ([`Dir::open_root`]) is the one that the user named, and links in
-//! its path are followed. A writer may rely on this:
+//! A name cannot contain `/`, and no symbolic link is followed, so a path cannot lead out of its root folder, even if
+//! another process replaces files meanwhile. The first folder ([`Dir::open_root`]) is the one that the user named, and
+//! links in its path are followed. A writer may rely on this:
 //!
 //! - [`Dir::replace`] gives readers the old file or the new one, never a part;
 //! - [`Dir::append`] puts one whole line at the end of a file with one `write`;

@@ -11,12 +11,12 @@
 //! # How it works
 //!
 //! Everything is found first and judged by durable facts: records of processes, heartbeats, locks, commits. Anything
-//! that cannot be judged from here stays. Before an item is removed it is judged again, under the lock that keeps other
-//! processes from changing it. A dry run does all of this but the removal.
+//! that cannot be judged from this machine is kept. Before an item is removed it is judged again, under the lock that
+//! keeps other processes from changing it. A dry run does all of this but the removal.
 //!
-//! Whether a process is alive is decided in one place, [`teamster_fs::proc::Machine::process_state`]; whether a worker is, by
-//! [`teamster_types::health`]. This crate uses both and is only more conservative: a heartbeat from the future counts
-//! as a sign of life.
+//! Whether a process is alive is decided in one place, [`teamster_fs::proc::Machine::process_state`]; whether a worker
+//! is dead, in [`teamster_types::health::judge`]. This crate uses both, and is more careful in one case: a heartbeat
+//! from the future counts as fresh, unless its process is proven gone.
 //!
 //! # What it refuses
 //!

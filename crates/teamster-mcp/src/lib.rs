@@ -17,9 +17,9 @@
 //!
 //! # What it refuses
 //!
-//! No tool approves, rejects, trusts or deletes. Below a worker whose bridge cannot be reached, the server offers no tools
-//! at all, so that an agent never acts as the person. Only the protocol goes to standard output, and every answer is
-//! redacted.
+//! No tool approves, rejects, trusts or deletes. Below a worker without a socket the server does not start, and when
+//! the bridge cannot be reached every call fails, so an agent never acts as the person. Only the protocol goes to
+//! standard output, and every answer is redacted.
 
 mod person;
 mod worker;

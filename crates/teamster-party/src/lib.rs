@@ -4,25 +4,26 @@
 //! # What it owns
 //!
 //! ```text
-//! .party/session.json      the session: team, phase, every step it took      Session
+//! .party/session.json      the session: team, phase, every step it took      PartySession
 //!        findings/*.md     what a phase found out                            Phase
 //!        tickets/*.json    pieces of work that must be done first            Ticket
 //!        approvals/*.json  decisions at the gate, for auditors               ApprovalRecord
 //!        archive/{id}/     earlier sessions
-//!        events.ndjson     a log of every change
+//!        sessions/{team}/  the same for a team whose session began during another team's
+//!        events.ndjson     a log of sessions, steps, tickets and decisions
 //! ```
 //!
 //! # How it works
 //!
 //! A session has a phase. The flow `party` of `teamster-types` defines the allowed transitions and their conditions,
 //! such as a finding of the phase that is left, or completed tickets. [`Party`] is the folder; every change is made
-//! under its one lock and is one atomic replacement of one file.
+//! under its one lock, and each file is replaced atomically.
 //!
 //! # What it refuses
 //!
-//! An illegal transition changes nothing. The record of a decision is never replaced, and no decision is ever read back
-//! from one. People read these files and share them, so every text is redacted before it is written. Data of other
-//! programs in a file is preserved.
+//! An illegal transition changes nothing. The record of a decision is never overwritten, and teamster never takes a
+//! decision from it. People read these files and share them, so every text is redacted before it is written. Data of
+//! other programs in a file is preserved.
 
 mod approval;
 mod error;

@@ -23,8 +23,8 @@
 //!
 //! # What it refuses
 //!
-//! An untrusted text never begins a line unless that line is marked as a quote. Only the filter `safe` lifts that, and
-//! an override that applies it to such a text does so at its author's risk. A name that a template uses and that is not
+//! An untrusted text never begins a line unless that line is marked as a quote. Only the filter `safe` turns this off;
+//! whoever uses it for an untrusted text in an override takes that risk. A name that a template uses and that is not
 //! among its facts is an error, and an override is tested with examples before it is used, so that a run does not stop
 //! over it. An override that still fails with real facts is replaced by the built-in template, and
 //! [`Rendered::fallback`] says why.

@@ -13,9 +13,9 @@
 //! [`Store`] is what the rest of teamster sees: create, claim, complete, send, watch. Nothing above it knows whether files,
 //! memory or a database answer.
 //!
-//! The rules (who may claim, what a failure costs, which `blocks` changes with which `blockedBy`) exist once, in `rules`, written
-//! against [`Txn`]: one change of one team, made whole or not at all. A back end implements [`Backend`], which opens such a
-//! change, and [`ReadStore`], the plain reads; [`Store`] then follows by itself.
+//! The rules (who may claim, what a failure costs, that `blocks` and `blockedBy` of two tasks always match) exist once,
+//! in `rules`, written against [`Txn`]: one change of one team, made whole or not at all. A back end implements
+//! [`Backend`], which opens such a change, and [`ReadStore`], the plain reads; [`Store`] is then implemented for it.
 //!
 //! - [`FileStore`] keeps the files that other programs know. A change is made under the team's lock, prepared as
 //!   `.next` files, committed by one append to the journal, and finished by renames. The next holder of the lock
@@ -45,7 +45,7 @@
 //! # What it refuses
 //!
 //! - A stale token changes nothing.
-//! - A task is never taken from a worker that may still be alive.
+//! - A task is never taken from a worker that may still be alive, unless a person forces it (`task release --force`).
 //! - A link is never followed, and no path leaves the team's folders.
 //! - A file that cannot be parsed is reported and left as it is; the others are still read.
 //! - A team in a newer format is read, and never changed.

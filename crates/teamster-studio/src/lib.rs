@@ -18,7 +18,8 @@
 //! # What it refuses
 //!
 //! It rejects requests that do not come over this machine's loopback interface, name another host, have no key, or are
-//! sent by another page. It writes nothing but its own settings; changes to a team are made by `teamster-app`.
+//! sent by another page. It writes no files: changes to a team are made by `teamster-app`, and the binary keeps the
+//! key.
 
 pub mod api;
 mod error;

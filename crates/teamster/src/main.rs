@@ -6,8 +6,8 @@
 //!
 //! # How it works
 //!
-//! There is no logic here. A subcommand turns its arguments into a typed request, calls one use case of `teamster-app` (or, for
-//! tasks and messages, one verb of the store), and prints the answer as text or JSON.
+//! A subcommand turns its arguments into a typed request, calls a use case of `teamster-app` (or the store, for
+//! operations on teams, tasks and inboxes, or `teamster-party`, for sessions), and prints the answer as text or JSON.
 //!
 //! # What it refuses
 //!

@@ -1,4 +1,4 @@
-//! Payloads about reviews of the merged work by an agent that did not write it.
+//! Payloads about reviews of the merged work by an agent in a session of its own.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -188,7 +188,7 @@ pub struct FindingFacts {
     pub left: Option<String>,
 }
 
-/// The facts of `review.md`, the prompt for reviewing the merged work by an agent that did not write it.
+/// The facts of `review.md`, the prompt for an agent that reviews the merged work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReviewPrompt {
     /// The team's name.

@@ -35,7 +35,7 @@ Examples:
   teamster run --resume fix-all-1115-1030   # exits 3
 
 Exit codes of a run:
-  0  complete and verified, or waiting at the gate (--approve never)
+  0  complete, or waiting at the gate (--approve never)
   4  your branch could not be updated
   10 rejected   11 failed verification, or no plan   12 budget   13 cancelled
   14 some tasks failed for good")]
