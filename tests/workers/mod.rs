@@ -25,7 +25,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use teamster_testkit::wait::{LONG, poll};
-use teamster_types::ProcessState;
+use teamster_types::process::ProcessState;
 
 use crate::kit::{Ran, TestProject};
 
