@@ -183,14 +183,18 @@ fn a_hung_worker_is_ended_and_started_anew() {
     assert_eq!(crew.events("worker.hung").len(), 1);
 }
 
-/// Starts a worker that was restarted once before, and suspends its bridge.
-fn hang_again(crew: &Crew) -> PathBuf {
+/// Starts a worker that was restarted this many times before, and suspends its bridge. Returns the record of its launch.
+fn hang_again(crew: &Crew, restarts: u32) -> PathBuf {
     crew.start("ann", "echo ok");
+    suspend(crew, restarts)
+}
+
+fn suspend(crew: &Crew, restarts: u32) -> PathBuf {
     let file = crew.project.folder();
     let file = file.join(".omc/state/team-bridge/crew/ann.launch.json");
     let text = std::fs::read_to_string(&file).unwrap();
     let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
-    record["restarts"] = 1.into();
+    record["restarts"] = restarts.into();
     std::fs::write(&file, record.to_string()).unwrap();
     let pid = crew.heartbeat("ann").unwrap()["pid"].to_string();
     let stopped = std::process::Command::new("kill")
@@ -205,7 +209,7 @@ fn hang_again(crew: &Crew) -> PathBuf {
 #[test]
 fn worker_that_hangs_again_is_restarted_after_a_pause() {
     let crew = Crew::new();
-    let file = hang_again(&crew);
+    let file = hang_again(&crew, 1);
     let before = crew.heartbeat("ann").unwrap();
     let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
     assert!(looked.stdout.contains("ann: hung: "), "{}", looked.stdout);
@@ -226,7 +230,8 @@ fn worker_that_hangs_again_is_restarted_after_a_pause() {
 #[test]
 fn hung_worker_that_a_person_stops_meanwhile_is_not_restarted() {
     let crew = Crew::new();
-    let file = hang_again(&crew);
+    // A first restart would be immediate.
+    let file = hang_again(&crew, 0);
     let mut stop = crew.project.call(["worker", "stop", "ann"]).spawn();
     let signal = crew.project.claude("teams/crew/signals/ann.shutdown");
     crew.until("the request", || signal.exists());
@@ -238,9 +243,33 @@ fn hung_worker_that_a_person_stops_meanwhile_is_not_restarted() {
 }
 
 #[test]
+fn hung_worker_that_a_person_stops_while_it_is_ended_is_not_restarted() {
+    let crew = Crew::new();
+    crew.task("end slowly");
+    let script = "trap 'touch ../../../asked' TERM; touch ../../../began; \
+                  until [ -e ../../../go ]; do sleep 0.05; done";
+    crew.start("ann", script);
+    let place = |name: &str| crew.project.folder().join(".omc").join(name);
+    crew.until("ann at work", || place("began").exists());
+    let file = suspend(&crew, 0);
+    let supervisor = crew.project.call(["worker", "supervise", "--once"]).spawn();
+    // The bridge ends its agent, which takes its time. The supervisor has looked for requests before.
+    crew.until("the agent is asked to end", || place("asked").exists());
+    let mut stop = crew.project.call(["worker", "stop", "ann"]).spawn();
+    let signal = crew.project.claude("teams/crew/signals/ann.shutdown");
+    crew.until("the request", || signal.exists());
+    std::fs::write(place("go"), "").unwrap();
+    assert!(supervisor.wait_with_output().unwrap().status.success());
+    assert!(stop.wait().unwrap().success());
+    assert_eq!(crew.events("worker.restarted").len(), 0);
+    assert!(!file.exists(), "nobody restarts a worker without a record");
+    assert_eq!(crew.heartbeat("ann"), None);
+}
+
+#[test]
 fn worker_that_a_person_stops_before_its_restart_stays_stopped() {
     let crew = Crew::new();
-    let file = hang_again(&crew);
+    let file = hang_again(&crew, 1);
     let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
     assert!(looked.stdout.contains("ann: hung: "), "{}", looked.stdout);
     assert!(file.exists());

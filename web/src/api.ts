@@ -51,7 +51,7 @@ export interface TeamRow {
   updatedAt: Time | null;
   /** The team in the store that a state file describes as well. */
   sameAs: string | null;
-  /** What is wrong with its registry. */
+  /** What is wrong with its registry, or why nothing newer is known. */
   problem: string | null;
 }
 

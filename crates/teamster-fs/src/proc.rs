@@ -268,6 +268,11 @@ impl Stat {
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
+
+    /// Returns whether the process is stopped, by a signal or by a debugger.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
 }
 
 /// Reads the used fields of `/proc/PID/stat`, which follow the command name; that may contain any character.

@@ -16,6 +16,8 @@ pub struct ProcessEntry {
     pub parent: u32,
     /// Whether it has ended and only waits to be reaped by its parent.
     pub over: bool,
+    /// Whether it is stopped, by a signal or by a debugger.
+    pub stopped: bool,
 }
 
 /// Returns every visible process. A process that starts or ends meanwhile may be missing.
@@ -32,6 +34,7 @@ pub fn all(machine: &Machine) -> Vec<ProcessEntry> {
             id: machine.record(pid, stat.start_time),
             parent: stat.parent,
             over: stat.is_over(),
+            stopped: stat.is_stopped(),
         })
     })
     .collect()
@@ -157,6 +160,7 @@ mod tests {
             id,
             parent,
             over: false,
+            stopped: false,
         }
     }
 

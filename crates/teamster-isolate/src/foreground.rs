@@ -69,7 +69,10 @@ impl TerminalProgram {
 
 #[cfg(test)]
 mod tests {
+    use teamster_fs::processes;
+
     use super::*;
+    use crate::terminate::terminate;
 
     fn ends_well(line: &OsStr, file: &Path) -> bool {
         TerminalProgram::start(line, file).unwrap().wait().unwrap()
@@ -92,14 +95,27 @@ mod tests {
     }
 
     #[test]
-    fn program_that_is_ended_takes_along_what_it_started() {
-        let line = OsStr::new("sleep 1000 & sleep 1000; true");
-        let mut program = TerminalProgram::start(line, Path::new("nothing")).unwrap();
-        assert_eq!(program.poll().unwrap(), None);
+    fn program_that_is_ended_takes_along_what_it_is_starting() {
         let machine = Machine::read();
-        let root = machine.process(program.child.id()).unwrap();
-        program.end();
-        let left = ProcessTree::of_launch(&machine, "", Some(&root)).members();
-        assert!(left.is_empty(), "{left:?}");
+        let mark = teamster_fs::random_hex();
+        let line = format!("STARTED_BY={mark}; export STARTED_BY; sleep 1000 & sleep 1000; true");
+        let started = || {
+            let all = processes::all(&machine).into_iter();
+            let mut ids = all.filter(|seen| !seen.over).map(|seen| seen.id);
+            ids.find(|id| processes::carries(id.pid, "STARTED_BY", &mark))
+        };
+        // The end comes at another moment of the start each time.
+        for round in 0..40 {
+            let line = OsStr::new(&line);
+            let mut program = TerminalProgram::start(line, Path::new("nothing")).unwrap();
+            assert_eq!(program.poll().unwrap(), None);
+            std::thread::sleep(Duration::from_micros(50 * round));
+            program.end();
+            let left = started();
+            if let Some(left) = &left {
+                terminate(&machine, left, Duration::ZERO).unwrap();
+            }
+            assert_eq!(left, None, "round {round}");
+        }
     }
 }

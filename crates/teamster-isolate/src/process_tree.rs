@@ -36,6 +36,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const TAKING_DOWN: Duration = Duration::from_secs(10);
 /// How many times to search for children that were started while their parents were being stopped.
 const ROUNDS: usize = 20;
+/// The poll interval for the stop of processes, which takes long only if they wait for the kernel or for a processor.
+const STOPPING: Duration = Duration::from_millis(2);
 
 /// All processes of one launch.
 #[derive(Clone, Debug)]
@@ -87,13 +89,16 @@ impl<'a> ProcessTree<'a> {
 
     /// Returns the live processes of the tree.
     pub fn members(&self) -> Vec<ProcessId> {
+        self.entries().into_iter().map(|seen| seen.id).collect()
+    }
+
+    fn entries(&self) -> Vec<ProcessEntry> {
         let all = processes::all(self.machine);
         let roots = self.roots(&all);
         let below = processes::descendants(&all, &roots);
         all.into_iter()
             .filter(|seen| !seen.over && !self.is_spared(seen.id.pid))
             .filter(|seen| roots.contains(&seen.id.pid) || below.contains(&seen.id.pid))
-            .map(|seen| seen.id)
             .collect()
     }
 
@@ -160,6 +165,10 @@ impl<'a> ProcessTree<'a> {
     pub fn end(&self, grace: Duration) -> Result<(), SurvivingProcesses> {
         if grace.is_zero() {
             return self.kill();
+        }
+        if self.number.is_empty() {
+            // Without a launch id, a child that is started now could not be recognized after the end of its parent.
+            self.stop();
         }
         let known = self.members().into_iter().collect();
         self.ask(Signal::TERM);
@@ -256,21 +265,31 @@ impl<'a> ProcessTree<'a> {
 
     /// Stops every member first: a stopped process cannot fork, so even a tree that grows as fast as it is killed is
     /// caught completely.
+    ///
+    /// A member that was just starting a child when the signal came still finishes that. So all members must have been
+    /// seen stopped, and no other may be found after that.
     fn stop(&self) {
-        let mut stopped: BTreeSet<u32> = BTreeSet::new();
+        let mut signalled: BTreeSet<u32> = BTreeSet::new();
+        let mut were_stopped = false;
         for _ in 0..ROUNDS {
+            let members = self.entries();
             let mut is_new = false;
-            for member in self.members() {
-                if stopped.insert(member.pid)
-                    && let Ok(Some(held)) = ProcessHandle::open(self.machine, &member)
+            for member in &members {
+                if signalled.insert(member.id.pid)
+                    && let Ok(Some(held)) = ProcessHandle::open(self.machine, &member.id)
                 {
                     is_new = true;
                     held.signal(Signal::STOP).or_trace("stop a process");
                 }
             }
-            if !is_new {
+            let are_stopped = members.iter().all(|member| member.stopped);
+            if are_stopped && were_stopped && !is_new {
                 return;
             }
+            if !are_stopped && !is_new {
+                std::thread::sleep(STOPPING);
+            }
+            were_stopped = are_stopped;
         }
     }
 

@@ -36,38 +36,52 @@ fn by_life(heartbeat: &Heartbeat, life: ProcessState) -> Assessment {
 }
 
 #[test]
-fn claim_error_is_common_if_every_worker_that_is_alive_looks_for_a_task_and_met_one() {
-    let error = |message: &str| {
+fn claim_error_blocks_a_team_of_which_no_living_worker_has_a_task_or_is_starting() {
+    let error = |message: &str, seconds_old: u64| {
         Some(ClaimError {
+            at: NOW.before(Duration::from_secs(seconds_old)),
             message: message.to_owned(),
             hint: None,
         })
     };
     let unable = Heartbeat {
-        claim_error: error("full"),
+        claim_error: error("full", 6),
         ..beat(1, WorkerStatus::Polling, 0)
     };
-    let able = beat(1, WorkerStatus::Polling, 0);
+    let idle = beat(1, WorkerStatus::Polling, 0);
+    let quarantined = beat(1, WorkerStatus::Quarantined, 5);
+    let long_ago = Heartbeat {
+        claim_error: error("long ago", 9),
+        ..idle.clone()
+    };
     let busy = beat(1, WorkerStatus::Executing, 0);
-    let stale = beat(60, WorkerStatus::Polling, 0);
-    let had_one = Heartbeat {
-        claim_error: error("old"),
+    let gone = Heartbeat {
+        last_poll_at: NOW.before(Duration::from_secs(60)),
         ..busy.clone()
     };
-    let common = |beats: &[Heartbeat]| {
-        let stale = Limits::default().stale;
-        Heartbeat::common_claim_error(beats, NOW, stale).map(|error| error.message.clone())
+    let had_one = Heartbeat {
+        claim_error: error("old", 6),
+        ..busy.clone()
     };
-    assert_eq!(common(&[]), None);
-    assert_eq!(common(std::slice::from_ref(&able)), None);
-    assert_eq!(common(&[unable.clone(), stale]).as_deref(), Some("full"));
-    assert_eq!(
-        common(&[unable.clone(), unable.clone()]).as_deref(),
-        Some("full")
-    );
-    for other in [able, busy, had_one] {
-        assert_eq!(common(&[unable.clone(), other.clone()]), None);
-        assert_eq!(common(&[other, unable.clone()]), None);
+    let holding = Heartbeat {
+        current_task_id: Some("1".parse().unwrap()),
+        ..idle.clone()
+    };
+    let starting = beat(1, WorkerStatus::Ready, 0);
+    let blocking = |beats: &[&Heartbeat]| {
+        let beats: Vec<Heartbeat> = beats.iter().copied().cloned().collect();
+        let stale = Limits::default().stale;
+        Heartbeat::blocking_claim_error(&beats, NOW, stale).map(|error| error.message.clone())
+    };
+    assert_eq!(blocking(&[]), None);
+    assert_eq!(blocking(&[&idle, &quarantined, &long_ago]), None);
+    for other in [&unable, &idle, &quarantined, &long_ago, &gone] {
+        assert_eq!(blocking(&[&unable, other]).as_deref(), Some("full"));
+        assert_eq!(blocking(&[other, &unable]).as_deref(), Some("full"));
+    }
+    for other in [&busy, &had_one, &holding, &starting] {
+        assert_eq!(blocking(&[&unable, other]), None);
+        assert_eq!(blocking(&[other, &unable]), None);
     }
 }
 

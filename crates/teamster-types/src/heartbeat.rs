@@ -92,10 +92,16 @@ impl ProviderLimit {
     }
 }
 
+/// How long a failed try to claim a task says something about the next one. A worker for which there is a task tries at
+/// least every 6 seconds.
+const CLAIM_ERROR_LASTS: Duration = Duration::from_secs(8);
+
 /// Why the store did not let a worker claim a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimError {
+    /// When the worker tried.
+    pub at: Time,
     /// What happened, to what.
     pub message: String,
     /// What to do now.
@@ -167,20 +173,26 @@ impl Heartbeat {
         }
     }
 
-    /// Returns the error that keeps every worker with a fresh heartbeat from claiming a task, or `None` when there are none
-    /// or one of them does not look for a task or met no error.
-    pub fn common_claim_error(beats: &[Self], now: Time, stale: Duration) -> Option<&ClaimError> {
-        let mut fresh = beats.iter().filter(|beat| beat.is_fresh(now, stale));
-        let first = fresh.next()?.current_claim_error()?;
-        fresh
-            .all(|beat| beat.current_claim_error().is_some())
-            .then_some(first)
+    /// Returns the error that keeps a team from working: a worker met it a moment ago when it tried to claim a task, and
+    /// no worker with a fresh heartbeat has a task or is still starting.
+    pub fn blocking_claim_error(beats: &[Self], now: Time, stale: Duration) -> Option<&ClaimError> {
+        let fresh = || beats.iter().filter(|beat| beat.is_fresh(now, stale));
+        if fresh().any(Self::is_busy_or_starting) {
+            return None;
+        }
+        fresh().find_map(|beat| beat.current_claim_error(now))
+    }
+
+    fn is_busy_or_starting(&self) -> bool {
+        self.current_task_id.is_some()
+            || matches!(self.status, WorkerStatus::Ready | WorkerStatus::Executing)
     }
 
     /// Returns why its last try to claim a task failed, if the worker still looks for one.
-    fn current_claim_error(&self) -> Option<&ClaimError> {
+    fn current_claim_error(&self, now: Time) -> Option<&ClaimError> {
         let is_looking = self.status == WorkerStatus::Polling && self.limit.is_none();
-        self.claim_error.as_ref().filter(|_| is_looking)
+        let error = self.claim_error.as_ref().filter(|_| is_looking)?;
+        (now.since(error.at) < CLAIM_ERROR_LASTS).then_some(error)
     }
 
     /// Returns whether it proves that its worker is alive now. A heartbeat from the far future proves nothing: the

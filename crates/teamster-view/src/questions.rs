@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use teamster_journal::payload::{Addressee, ProposedTask, QuestionKind};
-use teamster_journal::{EventType, Question, QuestionStatus, Questions, family};
+use teamster_journal::{Event, EventType, Question, QuestionStatus, Questions, family};
 use teamster_store::{ReadStore, Result};
 use teamster_types::phrase::{PhraseKey, Wording};
 use teamster_types::{TaskId, TeamName, Time};
 
 /// The number of recent events that are searched for open questions.
-const LOOKED_THROUGH: usize = 20_000;
+const LOOKED_THROUGH: u64 = 20_000;
 /// The number of events that are read at once.
 const PAGE: usize = 1_000;
 /// The maximum numbers of open and of ended questions that are shown.
@@ -164,8 +164,31 @@ pub fn open(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<QuestionView>> 
     if read.last_of(team, &asked)?.is_none() {
         return Ok(Vec::new());
     }
-    let questions = Questions::of(&read.last_events(team, LOOKED_THROUGH)?.events);
+    let mut questions = Questions::default();
+    for_recent(read, team, LOOKED_THROUGH, |event| {
+        questions.apply(event, &event.payload());
+    })?;
     Ok(questions.open().map(QuestionView::of).collect())
+}
+
+/// Calls `apply` for the events at the last `positions` positions, in order. They are read page by page, because all of
+/// them together would need much memory.
+pub(crate) fn for_recent(
+    read: &dyn ReadStore,
+    team: &TeamName,
+    positions: u64,
+    mut apply: impl FnMut(&Event),
+) -> Result<()> {
+    let last = read.position(team)?;
+    let mut from = last.saturating_sub(positions) + 1;
+    while from <= last {
+        let page = read.events(team, from, PAGE)?.events;
+        page.iter().for_each(&mut apply);
+        // A page has more positions than events where lines are damaged.
+        let Some(reached) = page.last() else { break };
+        from = reached.seq + 1;
+    }
+    Ok(())
 }
 
 /// Returns the question at this position with its state, or `None` when the event there asks nothing.

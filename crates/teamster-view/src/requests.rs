@@ -1,6 +1,6 @@
 //! What needs a person's decision: permission requests of agents, and the work of a run at its gate.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use teamster_journal::{Event, EventKind, EventType, PermissionRequest, RunState};
@@ -8,9 +8,11 @@ use teamster_store::{ReadStore, Result};
 use teamster_types::TeamName;
 use teamster_types::phrase::Wording;
 
+use crate::questions::for_recent;
+
 /// The number of recent events that are searched for open requests. An unanswered request is denied within minutes, and
 /// no team records more events than this in that time.
-const LOOKED_THROUGH: usize = 20_000;
+const LOOKED_THROUGH: u64 = 20_000;
 
 /// A permission request that waits for a person's answer, and the worker whose agent made it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -38,21 +40,15 @@ pub fn all_waiting(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<WaitingR
     {
         return Ok(Vec::new());
     }
-    let events = read.last_events(team, LOOKED_THROUGH)?.events;
-    let asking: BTreeSet<&str> = events
-        .iter()
-        .filter(|event| event.is(EventType::AgentEvent) && event.data.contains_key("request"))
-        .map(|event| event.actor.as_str())
-        .collect();
-    let of_worker = |worker: &str| {
-        let open = still_open(&events, worker).into_iter();
-        let worker = worker.to_owned();
-        open.map(move |request| WaitingRequest {
-            worker: worker.clone(),
-            request,
+    let open = OpenRequests::read(read, team)?.0.into_iter();
+    Ok(open
+        .flat_map(|(worker, open)| {
+            open.into_iter().map(move |request| WaitingRequest {
+                worker: worker.clone(),
+                request,
+            })
         })
-    };
-    Ok(asking.into_iter().flat_map(of_worker).collect())
+        .collect())
 }
 
 /// Returns the requests of a worker's agent that wait for an answer, the oldest first.
@@ -61,40 +57,59 @@ pub fn waiting(
     team: &TeamName,
     worker: &str,
 ) -> Result<Vec<PermissionRequest>> {
-    Ok(still_open(
-        &read.last_events(team, LOOKED_THROUGH)?.events,
-        worker,
-    ))
+    let mut open = OpenRequests::read(read, team)?;
+    Ok(open.0.remove(worker).unwrap_or_default())
 }
 
-fn still_open(events: &[Event], worker: &str) -> Vec<PermissionRequest> {
-    let mut open: Vec<PermissionRequest> = Vec::new();
-    for event in events {
-        let is_own = event.actor == worker;
-        match event.payload() {
-            EventKind::AgentEvent(agent) if is_own => {
-                PermissionRequest::follow(&mut open, event, &agent);
+/// The permission requests that wait for an answer, by worker. Workers without any are not in the map.
+#[derive(Default)]
+struct OpenRequests(BTreeMap<String, Vec<PermissionRequest>>);
+
+impl OpenRequests {
+    fn read(read: &dyn ReadStore, team: &TeamName) -> Result<Self> {
+        let mut open = Self::default();
+        for_recent(read, team, LOOKED_THROUGH, |event| open.apply(event))?;
+        Ok(open)
+    }
+
+    fn apply(&mut self, event: &Event) {
+        if event.is(EventType::AgentEvent) {
+            // Of the many events of agents, few are about a request.
+            if event.data.contains_key("request")
+                && let EventKind::AgentEvent(agent) = event.payload()
+            {
+                let open = self.0.entry(event.actor.to_string()).or_default();
+                PermissionRequest::follow(open, event, &agent);
             }
-            // The agent was restarted or has ended.
+        } else if !self.0.is_empty() {
+            self.end(event);
+        }
+        self.0.retain(|_, open| !open.is_empty());
+    }
+
+    /// Removes the requests of agents that were restarted or have ended, and of attempts that are over.
+    fn end(&mut self, event: &Event) {
+        match event.payload() {
             EventKind::WorkerSpawned(_)
             | EventKind::WorkerStarted(_)
-            | EventKind::WorkerStopped(_)
-                if is_own =>
-            {
-                open.clear();
+            | EventKind::WorkerStopped(_) => {
+                self.0.remove(event.actor.as_str());
             }
             EventKind::TaskCompleted(_)
             | EventKind::TaskFailed(_)
             | EventKind::TaskBlocked(_)
             | EventKind::TaskReleased(_)
             | EventKind::TaskRequeued(_) => {
-                open.retain(|waiting| waiting.task_id != event.task_id);
+                for open in self.0.values_mut() {
+                    open.retain(|waiting| waiting.task_id != event.task_id);
+                }
             }
-            EventKind::WorkerDead(dead) if dead.worker.as_deref() == Some(worker) => open.clear(),
+            EventKind::WorkerDead(dead) => {
+                self.0.remove(dead.worker.as_deref().unwrap_or_default());
+            }
             _ => {}
         }
     }
-    open
 }
 
 /// The number of recent events that are searched for the gate. No worker runs while it is open, so few events follow
@@ -171,10 +186,12 @@ mod tests {
     #[test]
     fn a_request_waits_until_it_is_answered_or_its_run_is_over() {
         let names = |events: &[Event]| {
-            let open = still_open(events, "ann");
-            open.into_iter()
-                .map(|open| open.request)
-                .collect::<Vec<_>>()
+            let mut open = OpenRequests::default();
+            for event in events {
+                open.apply(event);
+            }
+            let own = open.0.remove("ann").unwrap_or_default();
+            own.into_iter().map(|open| open.request).collect::<Vec<_>>()
         };
         let mut events = vec![asked("ann", "r1"), asked("ben", "r2"), asked("ann", "r3")];
         assert_eq!(names(&events), ["r1", "r3"]);

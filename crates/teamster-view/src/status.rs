@@ -13,10 +13,9 @@ use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
 use crate::messages;
-use crate::model::{PhaseNow, RunNow, TeamKind, TeamView, kind, run_now};
+use crate::model::{JournalReach, PhaseNow, RunNow, TeamKind, TeamView, kind};
 use crate::questions::{self, QuestionView};
 use crate::requests::{WaitingRequest, all_waiting, open_decisions};
-use crate::teams::RunLookup;
 use crate::workers::{self, WorkerRow, Workers};
 
 /// A team as `status` shows it.
@@ -150,18 +149,19 @@ fn without_codes<S: serde::Serializer>(
 /// Returns the status of a listed team. A registry that cannot be read is a problem, not an error: it must not hide the
 /// other teams.
 pub fn of_entry(read: &dyn ReadStore, entry: &TeamEntry, limits: &Limits) -> Result<TeamStatus> {
-    of_entry_by(read, entry, limits, &|team| run_now(read, team))
+    of_entry_by(read, entry, limits, JournalReach::Whole)
 }
 
-/// Returns the status of a listed team. `run` looks up the state of its run.
+/// Returns the status of a listed team. Unless the whole journal is read, questions, permission requests, undelivered
+/// messages and damaged lines are left out, and of a run only what recent events tell.
 pub(crate) fn of_entry_by(
     read: &dyn ReadStore,
     entry: &TeamEntry,
     limits: &Limits,
-    run: RunLookup<'_>,
+    reach: JournalReach,
 ) -> Result<TeamStatus> {
     match (&entry.config, entry.name.parse::<TeamName>()) {
-        (Ok(config), Ok(team)) => of_team(read, &team, config, limits, run(&team)?),
+        (Ok(config), Ok(team)) => of_team(read, &team, config, limits, reach),
         (Ok(config), Err(error)) => {
             // Another program may choose any team name; an invalid one never becomes a path.
             let mut status = empty(&entry.name);
@@ -186,11 +186,17 @@ fn of_team(
     team: &TeamName,
     config: &TeamConfig,
     limits: &Limits,
-    run: RunNow,
+    reach: JournalReach,
 ) -> Result<TeamStatus> {
+    let run = reach.run(read, team)?;
     let (progress, broken) = read.progress(team)?;
     let mut workers = workers::list(read, team, config, limits)?;
-    let questions = questions::open(read, team)?;
+    let is_whole = reach == JournalReach::Whole;
+    let questions = if is_whole {
+        questions::open(read, team)?
+    } else {
+        Vec::new()
+    };
     for row in &mut workers.rows {
         if row.status.is_some()
             && questions
@@ -201,9 +207,13 @@ fn of_team(
         }
     }
     let mut problems = with_workers(&broken, &workers);
-    problems.extend(damaged_journal(read, team)?);
+    if is_whole {
+        problems.extend(damaged_journal(read, team)?);
+    }
     problems.extend(at_gate(read, team)?);
-    problems.extend(unread(read, team)?);
+    if is_whole {
+        problems.extend(unread(read, team)?);
+    }
     Ok(TeamStatus {
         name: team.as_str().to_owned(),
         project: config.project().map(str::to_owned),
@@ -215,7 +225,11 @@ fn of_team(
         workers: workers.rows,
         problems,
         questions,
-        requests: all_waiting(read, team)?,
+        requests: if is_whole {
+            all_waiting(read, team)?
+        } else {
+            Vec::new()
+        },
     })
 }
 

@@ -294,7 +294,8 @@ impl Bridge {
             if self.may_work() && (self.may_begin)() && !self.has_stop_signal() {
                 claimed_at = Some(Instant::now());
                 let claimed = self.claim();
-                self.lifecycle.show_claim_error(claimed.as_ref().err());
+                let now = self.reporter.store().now();
+                self.lifecycle.show_claim_error(claimed.as_ref().err(), now);
                 match claimed {
                     Ok(Some(claimed)) => {
                         TaskWork::run(&mut self, &claimed);
@@ -501,11 +502,7 @@ impl Bridge {
     /// Returns whether the worker is asked to stop. The heartbeat thread reports that a moment later, and no task may start in
     /// between.
     fn has_stop_signal(&mut self) -> bool {
-        let signals = self
-            .reporter
-            .store()
-            .signals(self.reporter.team(), self.reporter.name())
-            .ok_or_trace("read stop signals");
+        let signals = self.reporter.signals().ok_or_trace("read stop signals");
         for signal in signals.unwrap_or_default() {
             self.request_stop(signal);
         }
@@ -736,6 +733,12 @@ impl Bridge {
         }
         let is_team_gone = self.lifecycle.is_team_gone();
         let stop = self.lifecycle.take_stop();
+        // A request can come while the worker is already ending because of a signal of the system.
+        let is_requested = !is_team_gone
+            && (stop
+                .as_ref()
+                .is_some_and(|stop| !stop.request_id.is_empty())
+                || !self.reporter.signals()?.is_empty());
         if !is_team_gone {
             // Late messages are included, but requests in them are no longer carried out.
             drop(self.mailbox.read_mail(&mut self.reporter));
@@ -745,6 +748,7 @@ impl Bridge {
             }
             let stopped = EventKind::WorkerStopped(WorkerStopped {
                 reason: stop.map(|stop| stop.reason).unwrap_or_default(),
+                is_requested,
                 ..WorkerStopped::default()
             });
             let event = self.reporter.event(stopped);
@@ -761,9 +765,11 @@ impl Bridge {
             return Ok(());
         }
         // The heartbeat is removed before the signal: the sender of the request must see this bridge end, and no later bridge
-        // may obey the same signal.
+        // may obey the same signal. A request that came only now stays for whoever would restart the worker.
         let store = self.reporter.store();
-        store.clear_signals(&identity.team, &identity.name)?;
+        if is_requested {
+            store.clear_signals(&identity.team, &identity.name)?;
+        }
         let me = EventActor::from(identity.name.as_str());
         store.dismiss(&identity.team, &me, &identity.name)?;
         Ok(ended?)

@@ -72,7 +72,7 @@ pub struct LaunchRecord {
     pub process: ProcessId,
     /// When the bridge started.
     pub started_at: Time,
-    /// How often the worker was restarted since a person or a run started it.
+    /// How often the worker was restarted in a row. Ten minutes of health end the row.
     #[serde(default)]
     pub restarts: u32,
 }
@@ -92,10 +92,11 @@ pub fn write(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
 /// Writes the record of an ended launch again if its bridge removed it, so that the worker counts as crashed. The record
 /// of another launch stays.
 pub fn restore(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
-    match read(project, &record.spec.team, &record.spec.worker)? {
-        Some(_) => Ok(()),
-        None => write(project, record),
-    }
+    let dir = project.descend_or_create(&layout::heartbeat_folders(&record.spec.team))?;
+    let name = layout::launch_file(&record.spec.worker);
+    // Somebody may start the worker at this moment.
+    dir.create_new(&name, &to_bytes(record), Durability::Durable)
+        .map(drop)
 }
 
 fn to_bytes(record: &LaunchRecord) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
-use teamster_journal::payload::{WorkerRestarted, WorkerVerdict};
+use teamster_journal::payload::{WorkerRestarted, WorkerStopped, WorkerVerdict};
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
 use teamster_types::health::{Assessment, Limits, Verdict};
@@ -28,6 +28,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A worker that has run this long is stable: its earlier restarts no longer count.
 const STABLE_AFTER: Duration = Duration::from_secs(10 * 60);
+
+/// The number of events that are read at once.
+const PAGE: usize = 1_000;
 
 /// How long a stale heartbeat must stay unchanged, by the supervisor's own clock, before it counts as stale. After the
 /// machine slept or its time was set, every heartbeat looks stale for a moment; a live worker beats again within 5 seconds.
@@ -164,9 +167,10 @@ impl<'a> Supervisor<'a> {
     pub fn check_workers(&mut self) -> Result<Vec<SupervisorFinding>, StoreError> {
         let mut looks: Vec<WorkerLook> = Vec::new();
         self.in_doubt = false;
+        let position = self.store.position(&self.team)?;
         let (beats, _) = self.store.heartbeats(&self.team)?;
         let now = self.store.now();
-        self.claim_error = Heartbeat::common_claim_error(&beats, now, self.limits.stale).cloned();
+        self.claim_error = Heartbeat::blocking_claim_error(&beats, now, self.limits.stale).cloned();
         let records = record::all(self.project, &self.team)?;
         // A worker without a record is not restarted: it ended in order, or a person stopped it.
         self.known
@@ -186,8 +190,12 @@ impl<'a> Supervisor<'a> {
                 self.in_doubt = true;
                 continue;
             }
-            let is_hung = assessment.verdict == Verdict::Hung;
-            let is_to_stop = is_hung && self.is_to_stop(&record.spec.worker)?;
+            let worker = &record.spec.worker;
+            let is_to_stop = assessment.verdict == Verdict::Hung
+                && self
+                    .is_to_stop(worker)
+                    .ok_or_trace("read the stop requests of a hung worker")
+                    .unwrap_or(false);
             looks.push(WorkerLook {
                 record,
                 assessment,
@@ -195,7 +203,7 @@ impl<'a> Supervisor<'a> {
                 survivors: None,
             });
         }
-        self.end_hung(&mut looks);
+        self.end_hung(&mut looks, position);
         let mut found = Vec::new();
         for look in &looks {
             match self.act_on(look, &mut found) {
@@ -212,12 +220,16 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Ends the processes of hung workers, all at the same time: they are not proven dead. A bridge that can still react
-    /// gives its task back and removes the record of its launch, which is restored, because the worker is to be restarted.
-    fn end_hung(&self, looks: &mut [WorkerLook]) {
+    /// gives its task back and removes the record of its launch, which is restored, because the worker is to be restarted,
+    /// unless somebody has asked it to stop, perhaps only after the journal's `position`.
+    fn end_hung(&self, looks: &mut [WorkerLook], position: u64) {
         let mut hung: Vec<&mut WorkerLook> = looks
             .iter_mut()
             .filter(|look| look.assessment.verdict == Verdict::Hung)
             .collect();
+        if hung.is_empty() {
+            return;
+        }
         let trees: Vec<ProcessTree<'_>> = hung
             .iter()
             .map(|look| {
@@ -227,8 +239,13 @@ impl<'a> Supervisor<'a> {
             .collect();
         let ends = ProcessTree::end_from_roots(&trees, HUNG_GRACE);
         drop(trees);
+        let stopped = self
+            .stopped_since(position)
+            .ok_or_trace("read which workers were stopped")
+            .unwrap_or_default();
         for (look, end) in hung.iter_mut().zip(ends) {
             look.survivors = end.err();
+            look.is_to_stop |= stopped.contains(&look.record.spec.worker);
             if !look.is_to_stop {
                 record::restore(self.project, &look.record)
                     .or_trace("restore the record of a launch");
@@ -291,6 +308,30 @@ impl<'a> Supervisor<'a> {
 
     fn is_to_stop(&self, worker: &WorkerName) -> Result<bool, StoreError> {
         Ok(!self.store.signals(&self.team, worker)?.is_empty())
+    }
+
+    /// Returns the workers that have stopped after this position of the journal because somebody asked them to.
+    fn stopped_since(&self, position: u64) -> Result<Vec<WorkerName>, StoreError> {
+        let mut stopped = Vec::new();
+        let mut from = position + 1;
+        loop {
+            let page = self.store.events(&self.team, from, PAGE)?;
+            for event in &page.events {
+                if let EventKind::WorkerStopped(WorkerStopped {
+                    is_requested: true,
+                    worker,
+                    ..
+                }) = event.payload()
+                {
+                    let name = worker.as_deref().unwrap_or(event.actor.as_str());
+                    stopped.extend(name.parse::<WorkerName>());
+                }
+                from = event.seq + 1;
+            }
+            if page.events.len() < PAGE {
+                return Ok(stopped);
+            }
+        }
     }
 
     /// Resets the restart count of a worker that has been healthy for long.

@@ -55,7 +55,8 @@ pub(super) fn clear_place(
                 Worktree::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
             // The previous worker may have been killed before its files were checked for secrets.
             let mut secrets = Vec::new();
-            worktree.set_secrets_aside(base, &mut secrets)?;
+            let moved = worktree.set_secrets_aside(base, &mut secrets);
+            moved.map_err(|error| error.after_moving(&secrets))?;
             let safe = KeepRule {
                 base: Some(base),
                 pins: true,

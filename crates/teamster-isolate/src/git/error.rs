@@ -7,6 +7,7 @@ use teamster_fs::FsError;
 
 use super::names::CommitId;
 use super::repo::Repo;
+use super::secrets::SecretFile;
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,15 @@ impl GitError {
 
     pub(crate) fn failed(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(GitProblem::Failed, message, hint)
+    }
+
+    /// Adds where files were moved before the failure, because nothing else will say it.
+    pub(crate) fn after_moving(mut self, moved: &[SecretFile]) -> Self {
+        for file in moved.iter().filter(|file| file.kept.is_some()) {
+            self.message.push_str("; moved away before: ");
+            self.message.push_str(&file.to_string());
+        }
+        self
     }
 
     /// Replaces the hint if it refers to a check worktree that will be gone when the error is read.

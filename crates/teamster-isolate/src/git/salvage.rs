@@ -42,7 +42,8 @@ impl Worktree {
         if tree != self.tree_of(&tip)? {
             tip = self.commit_tree(&tree, &tip, "what was in the worktree")?;
         }
-        let kept = self.keep_privately(&secrets, Keep::Copy)?;
+        let mut kept = Vec::new();
+        self.keep_privately(&secrets, Keep::Copy, &mut kept)?;
         Ok((self.new_branch(&tip)?, kept))
     }
 

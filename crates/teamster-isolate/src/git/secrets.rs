@@ -100,7 +100,7 @@ impl Worktree {
         kept: &mut Vec<SecretFile>,
     ) -> Result<(), GitError> {
         let from = self.fork_from(base)?;
-        for search in 0..MOST_SEARCHES {
+        for search in 0..=MOST_SEARCHES {
             let (mut found, tips) = self.secrets_since(&from)?;
             if search > 0 {
                 // Files of git itself stay in their place, and are reported once.
@@ -109,8 +109,11 @@ impl Worktree {
             if found.is_empty() {
                 return Ok(());
             }
+            if search == MOST_SEARCHES {
+                break;
+            }
             self.remove_stale_index_lock()?;
-            kept.extend(self.keep_privately(&found, Keep::Move)?);
+            self.keep_privately(&found, Keep::Move, kept)?;
             self.remove_from_work(&found, &tips, &from)?;
         }
         Err(GitError::refused(
@@ -266,13 +269,13 @@ impl Worktree {
             .commit_if_any()
     }
 
-    /// Saves the files to a new folder among the team's private ones.
+    /// Saves the files to a new folder among the team's private ones, and adds each to `kept` when that is done.
     pub(super) fn keep_privately(
         &self,
         found: &FoundSecrets,
         keep: Keep,
-    ) -> Result<Vec<SecretFile>, GitError> {
-        let mut kept = Vec::new();
+        kept: &mut Vec<SecretFile>,
+    ) -> Result<(), GitError> {
         let mut folder = None;
         for (path, secret) in found {
             let name = Path::new(OsStr::from_bytes(path));
@@ -300,7 +303,7 @@ impl Worktree {
                 kept: place,
             });
         }
-        Ok(kept)
+        Ok(())
     }
 
     /// Writes a file to the private folder and, with [`Keep::Move`], removes it from the worktree.

@@ -92,6 +92,7 @@ impl<'a> WorkerPool<'a> {
     pub(super) fn note_all_started(&mut self, is_leaving: bool) {
         self.is_up = !is_leaving;
         self.is_supervised = true;
+        self.unable_since = None;
     }
 
     /// Starts one member of the team, unless a launch of it is on record.
@@ -182,6 +183,7 @@ impl<'a> WorkerPool<'a> {
     pub(super) fn note_stopping(&mut self) {
         self.is_up = false;
         self.is_supervised = false;
+        self.unable_since = None;
     }
 }
 

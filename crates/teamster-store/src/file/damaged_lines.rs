@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use teamster_fs::{Dir, Stamp};
-use teamster_journal::Event;
 
+use super::event_outline::EventOutline;
 use super::pages::{Chunk, JournalFiles, MOST, damaged};
 use crate::error::Result;
 use crate::store::Damaged;
@@ -70,7 +70,7 @@ impl DamagedLines {
                 break;
             }
             for (at, line) in chunk.lines() {
-                if let Err(error) = serde_json::from_slice::<Event>(line) {
+                if let Err(error) = EventOutline::of(line) {
                     seen.count += 1;
                     if seen.lines.len() < MOST_TOLD {
                         seen.lines.push(damaged(name, at, &error));

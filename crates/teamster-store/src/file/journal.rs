@@ -8,6 +8,7 @@ use teamster_fs::{Dir, Durability, FileKind, layout};
 use teamster_journal::{Event, LINE_LIMIT};
 use teamster_types::json::{self, Object};
 
+use super::event_outline::EventOutline;
 use super::pages::JournalFiles;
 use crate::error::Result;
 
@@ -190,54 +191,66 @@ pub(super) struct JournalTail {
     pub(super) size: u64,
 }
 
-/// Reads the end of the journal without what is torn: a line without an end, or a commit without its last line.
-pub(super) fn tail(team: &Dir) -> Result<JournalTail> {
-    tail_of(team, &JournalFiles::of(team)?)
+/// The lines of the last commit, with their outlines, and the size of the live segment without a torn commit.
+struct LastCommit {
+    lines: Vec<(EventOutline, Vec<u8>)>,
+    size: u64,
 }
 
-fn tail_of(team: &Dir, files: &JournalFiles) -> Result<JournalTail> {
-    let mut tail = JournalTail {
-        events: Vec::new(),
+/// Reads the end of the journal without what is torn: a line without an end, or a commit without its last line.
+pub(super) fn tail(team: &Dir) -> Result<JournalTail> {
+    let commit = last_commit(team, &JournalFiles::of(team)?)?;
+    let lines = commit.lines.iter();
+    Ok(JournalTail {
+        events: lines
+            .filter_map(|(_, line)| serde_json::from_slice(line).ok())
+            .collect(),
+        size: commit.size,
+    })
+}
+
+fn last_commit(team: &Dir, files: &JournalFiles) -> Result<LastCommit> {
+    let mut commit = LastCommit {
+        lines: Vec::new(),
         size: size(team)?,
     };
-    let mut pending: Vec<Event> = Vec::new();
+    let lines = &mut commit.lines;
     for name in files.names().iter().rev() {
         let live = name == layout::JOURNAL;
         let end = team.stamp(name)?.map_or(0, |stamp| stamp.size);
-        let mut lines = LinesBackwards::new(team, name, end);
+        let mut backwards = LinesBackwards::new(team, name, end);
         let mut first = true;
-        while let Some((offset, bytes, whole)) = lines.next_line()? {
+        while let Some((offset, bytes, whole)) = backwards.next_line()? {
             let torn = first && live && !whole;
             first = false;
             if torn {
-                tail.size = offset;
+                commit.size = offset;
                 continue;
             }
-            let Ok(event) = serde_json::from_slice::<Event>(&bytes) else {
+            let Ok(event) = EventOutline::of(&bytes) else {
                 continue;
             };
-            if pending.is_empty() && event.more {
+            if lines.is_empty() && event.more {
                 // The commit is incomplete, so it did not happen.
-                tail.size = if live { offset } else { 0 };
+                commit.size = if live { offset } else { 0 };
                 continue;
             }
-            if pending.is_empty() || event.more {
-                pending.push(event);
-            } else if pending.iter().any(|later| later.seq <= event.seq) {
+            if lines.is_empty() || event.more {
+                lines.push((event, bytes));
+            } else if lines.iter().any(|(later, _)| later.seq <= event.seq) {
                 // Another program appended the lines after this one with positions that were already taken. They are
                 // ignored, or positions would be assigned twice.
-                pending = vec![event];
+                *lines = vec![(event, bytes)];
             } else {
                 break;
             }
         }
-        if !pending.is_empty() {
+        if !lines.is_empty() {
             break;
         }
     }
-    pending.reverse();
-    tail.events = pending;
-    Ok(tail)
+    lines.reverse();
+    Ok(commit)
 }
 
 /// Reads the lines of a file backwards.
@@ -303,10 +316,10 @@ impl<'a> LinesBackwards<'a> {
 pub(super) fn position(team: &Dir) -> Result<u64> {
     loop {
         let files = JournalFiles::of(team)?;
-        let tail = tail_of(team, &files)?;
+        let commit = last_commit(team, &files)?;
         // Without the lock the live file may be rotated in the meantime, and its events would be missed.
         if !files.has_another(team)? {
-            return Ok(tail.events.last().map_or(0, |event| event.seq));
+            return Ok(commit.lines.last().map_or(0, |(event, _)| event.seq));
         }
     }
 }

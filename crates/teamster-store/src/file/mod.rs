@@ -18,6 +18,7 @@
 mod claim_lock;
 mod commit;
 mod damaged_lines;
+mod event_outline;
 mod folder_lock;
 mod heartbeat;
 mod held_team;

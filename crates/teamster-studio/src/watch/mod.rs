@@ -298,7 +298,14 @@ impl HubWatcher {
                         self.dirty.insert(entry.name.clone());
                     }
                 }
-                Err(error) => debug!("cannot look at team {}: {error}", entry.name),
+                Err(error) => {
+                    debug!("cannot look at team {}: {error}", entry.name);
+                    // What was seen last stays, perhaps less than all of it.
+                    if let Some(row) = self.rows.get_mut(&entry.name) {
+                        row.problem = Some(error.to_string());
+                        self.dirty.insert(entry.name.clone());
+                    }
+                }
             }
             let now = Instant::now();
             let again = now + BETWEEN.max((now - begun) * TIMES_ITS_COST);

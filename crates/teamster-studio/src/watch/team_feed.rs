@@ -225,8 +225,12 @@ impl TeamFeed {
 
     /// Reads a part of a long journal and returns whether there is more. Other requests wait only while it is applied.
     fn read_on(&self) -> bool {
-        let Some((from, count)) = self.seen().live.wanted() else {
-            return false;
+        let (from, count, is_last_part) = {
+            let seen = self.seen();
+            let Some((from, count)) = seen.live.wanted() else {
+                return false;
+            };
+            (from, count, from + count as u64 > seen.live.last())
         };
         let page = match self.read.events(&self.team, from, count) {
             Ok(page) => page,
@@ -238,6 +242,10 @@ impl TeamFeed {
                 return false;
             }
         };
+        if is_last_part {
+            // The view needs to know every damaged line. They are found here, so that no request waits for it.
+            let _ = self.read.damaged_lines(&self.team);
+        }
         let mut seen = self.seen();
         if let Some(patch) = seen.live.count_in(&*self.read, &page) {
             self.clients().broadcast(&message("patch", None, &patch));

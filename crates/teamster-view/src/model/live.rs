@@ -42,7 +42,10 @@ pub struct LiveTeam {
     workers: Workers,
     unread: Vec<TeamProblem>,
     gate: Option<TeamProblem>,
+    /// The damaged lines of the journal. All lines of a long one are checked only once it was read.
     journal: Option<TeamProblem>,
+    /// How far the journal was read when the damaged lines were last due.
+    reached: u64,
     state: Viewed,
     projection: TeamProjection,
     last: u64,
@@ -68,7 +71,8 @@ impl LiveTeam {
             workers: workers::list(read, team, &config, limits)?,
             unread: status::unread(read, team)?,
             gate: status::at_gate(read, team)?,
-            journal: status::damaged_journal(read, team)?,
+            journal: None,
+            reached: 0,
             state: Viewed::Stale,
             projection: TeamProjection::of(team.as_str()),
             last,
@@ -78,6 +82,9 @@ impl LiveTeam {
             config,
         };
         live.state = live.state_now(read);
+        if last <= PAGE as u64 {
+            live.journal = status::damaged_journal(read, team)?;
+        }
         live.update(read, true);
         Ok(live)
     }
@@ -161,6 +168,9 @@ impl LiveTeam {
         }
         if self.is_read() {
             self.state = self.state_now(read);
+            if let Ok(journal) = status::damaged_journal(read, &self.team) {
+                self.journal = journal;
+            }
             return self.update(read, true);
         }
         // Building a view for each page would cost more than reading the pages, but the reading progress is still
@@ -226,7 +236,11 @@ impl LiveTeam {
             self.gate = status::at_gate(read, &self.team).ok().flatten();
         }
         if again || aged {
-            self.journal = status::damaged_journal(read, &self.team)?;
+            let before = std::mem::replace(&mut self.reached, self.projection.seq());
+            // While the journal is being read, they would be looked for again and again.
+            if self.is_read() || before == self.reached {
+                self.journal = status::damaged_journal(read, &self.team)?;
+            }
         }
         Ok(self.update(read, tasks))
     }

@@ -39,7 +39,7 @@ pub use run::{
     RunMember, RunView, StageView, Verification, VerificationState, VerifyCommand,
 };
 pub use sessions::Sessions;
-pub use stage::{PhaseNow, RunNow, run_lately, run_now};
+pub use stage::{JournalReach, PhaseNow, RunNow, run_lately, run_now};
 pub use team::{
     History, Lane, Mark, SessionView, Span, SpanEnd, StageSpan, TeamKind, TeamView, Tick, Timeline,
     Viewed,

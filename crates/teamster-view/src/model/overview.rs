@@ -8,7 +8,7 @@ use teamster_types::progress::Progress;
 use teamster_types::{TeamName, Time};
 
 use super::live::kind;
-use super::stage::{RunNow, run_lately, run_now};
+use super::stage::JournalReach;
 use super::team::{TeamKind, Viewed};
 use crate::{status, teams};
 
@@ -44,7 +44,7 @@ pub struct TeamRow {
     pub updated_at: Option<Time>,
     /// The team in the store that a state file describes as well.
     pub same_as: Option<String>,
-    /// What is wrong with its registry.
+    /// What is wrong with its registry, or why nothing newer is known.
     pub problem: Option<String>,
 }
 
@@ -79,16 +79,17 @@ pub struct TeamsOverview {
 const ODD: &str = "odd~";
 
 /// The number of events from which searching a journal takes noticeable time.
-const LONG: u64 = 100_000;
+const LONG: u64 = 20_000;
 
 impl TeamRow {
     /// Returns the summary of one team in the store.
     pub fn of_entry(read: &dyn ReadStore, entry: &TeamEntry, limits: &Limits) -> Result<Self> {
-        Self::by(read, entry, limits, &|team| run_now(read, team))
+        Self::by(read, entry, limits, JournalReach::Whole)
     }
 
     /// Returns the summary of one team without delay, and whether it is complete: of a long journal only the end is
-    /// read, so the stage of a run may be missing.
+    /// read, so the stage of a run may be missing, and open questions, permission requests, undelivered messages and
+    /// damaged lines are.
     pub fn at_first(
         read: &dyn ReadStore,
         entry: &TeamEntry,
@@ -97,7 +98,7 @@ impl TeamRow {
         let team = entry.name.parse::<TeamName>();
         let is_long = team.is_ok_and(|team| read.position(&team).is_ok_and(|last| last > LONG));
         if is_long {
-            let row = Self::by(read, entry, limits, &|team| run_lately(read, team))?;
+            let row = Self::by(read, entry, limits, JournalReach::Recent)?;
             return Ok((row, false));
         }
         Ok((Self::of_entry(read, entry, limits)?, true))
@@ -107,10 +108,10 @@ impl TeamRow {
         read: &dyn ReadStore,
         entry: &TeamEntry,
         limits: &Limits,
-        run: &dyn Fn(&TeamName) -> Result<RunNow>,
+        reach: JournalReach,
     ) -> Result<Self> {
-        let short = teams::row_by(read, entry, run);
-        let status = status::of_entry_by(read, entry, limits, run)?;
+        let short = teams::row_by(read, entry, &|team| reach.run(read, team));
+        let status = status::of_entry_by(read, entry, limits, reach)?;
         let questions = status.answers_wanted();
         let team = entry.name.parse::<TeamName>().ok();
         let mut last = None;

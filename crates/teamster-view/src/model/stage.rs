@@ -30,6 +30,25 @@ pub struct RunNow {
     pub finished: bool,
 }
 
+/// How far back a journal is searched for the state of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalReach {
+    /// To its beginning, which takes time in a long journal.
+    Whole,
+    /// Only the most recent events.
+    Recent,
+}
+
+impl JournalReach {
+    /// Returns the state of a team's run.
+    pub fn run(self, read: &dyn ReadStore, team: &TeamName) -> Result<RunNow> {
+        match self {
+            Self::Whole => run_now(read, team),
+            Self::Recent => run_lately(read, team),
+        }
+    }
+}
+
 /// The number of recent events in which a fast lookup searches for a run.
 const LATELY: usize = 200;
 /// The kinds of events that determine the state of a run: its last event, its last stage and phase, the last opening of

@@ -137,7 +137,8 @@ impl HeartbeatThread {
     /// Sets why the last try to claim a task failed, or `None`.
     pub(super) fn set_claim_error(&self, error: Option<ClaimError>) {
         self.change(|vitals| {
-            vitals.urgent |= vitals.claim_error.is_some() != error.is_some();
+            // An error that is not met again soon is no longer believed.
+            vitals.urgent |= vitals.claim_error != error;
             vitals.claim_error = error;
         });
     }

@@ -17,13 +17,13 @@ use teamster_fs::proc::Machine;
 use teamster_journal::EventKind;
 use teamster_journal::payload::WorkerQuarantined;
 use teamster_store::{Signal, Store, StoreError};
-use teamster_types::TaskId;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::{ClaimError, ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Token;
 use teamster_types::text::shown;
+use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
 use super::completion::{LONGEST_REASON, ReleaseCause, TaskResolution};
@@ -203,8 +203,9 @@ impl Lifecycle {
 
     /// Shows why the worker could not claim a task in its heartbeat, or that it could. An error that passes by itself is
     /// not shown.
-    pub(super) fn show_claim_error(&self, error: Option<&StoreError>) {
+    pub(super) fn show_claim_error(&self, error: Option<&StoreError>, now: Time) {
         let error = error.filter(|error| !error.busy).map(|error| ClaimError {
+            at: now,
             message: error.message.clone(),
             hint: error.hint.clone(),
         });
