@@ -1434,7 +1434,7 @@ export interface WorkerEnd {
   worker: string;
   /** How it ended, in one word. */
   how: string;
-  /** Details. */
+  /** What else there is to say, such as why it is still running; empty when there is nothing. */
   note: string;
 }
 

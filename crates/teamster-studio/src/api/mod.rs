@@ -214,7 +214,7 @@ pub struct WorkerEnd {
     pub worker: String,
     /// How it ended, in one word.
     pub how: String,
-    /// Details.
+    /// What else there is to say, such as why it is still running; empty when there is nothing.
     pub note: String,
 }
 
