@@ -186,6 +186,11 @@ fn a_hung_worker_is_ended_and_started_anew() {
 /// Starts a worker that was restarted this many times before, and suspends its bridge. Returns the record of its launch.
 fn hang_again(crew: &Crew, restarts: u32) -> PathBuf {
     crew.start("ann", "echo ok");
+    // In the middle of a change it would hold the lock of the team.
+    crew.until("ann has nothing to do", || {
+        let mut sent = crew.events("message.sent").into_iter();
+        sent.any(|event| event["data"]["content"] == "there is no task for me now")
+    });
     suspend(crew, restarts)
 }
 

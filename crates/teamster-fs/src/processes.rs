@@ -16,8 +16,6 @@ pub struct ProcessEntry {
     pub parent: u32,
     /// Whether it has ended and only waits to be reaped by its parent.
     pub over: bool,
-    /// Whether it is stopped, by a signal or by a debugger.
-    pub stopped: bool,
 }
 
 /// Returns every visible process. A process that starts or ends meanwhile may be missing.
@@ -34,10 +32,23 @@ pub fn all(machine: &Machine) -> Vec<ProcessEntry> {
             id: machine.record(pid, stat.start_time),
             parent: stat.parent,
             over: stat.is_over(),
-            stopped: stat.is_stopped(),
         })
     })
     .collect()
+}
+
+/// Returns whether all threads of a process are stopped, by a signal or by a debugger, or the process has ended.
+pub fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    let threads = threads
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // A thread that has just ended has no state.
+    threads
+        .filter_map(stat_of)
+        .all(|stat| stat.is_stopped() || stat.is_over())
 }
 
 /// Returns the pids among `all` that descend from one of `roots`, without the roots themselves.
@@ -160,7 +171,6 @@ mod tests {
             id,
             parent,
             over: false,
-            stopped: false,
         }
     }
 

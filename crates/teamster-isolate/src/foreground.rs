@@ -98,7 +98,8 @@ mod tests {
     fn program_that_is_ended_takes_along_what_it_is_starting() {
         let machine = Machine::read();
         let mark = teamster_fs::random_hex();
-        let line = format!("STARTED_BY={mark}; export STARTED_BY; sleep 1000 & sleep 1000; true");
+        // Whatever the second shell starts has the mark from its first moment on.
+        let line = format!("exec env STARTED_BY={mark} sh -c 'sleep 1000 & sleep 1000; true'");
         let started = || {
             let all = processes::all(&machine).into_iter();
             let mut ids = all.filter(|seen| !seen.over).map(|seen| seen.id);
@@ -109,7 +110,7 @@ mod tests {
             let line = OsStr::new(&line);
             let mut program = TerminalProgram::start(line, Path::new("nothing")).unwrap();
             assert_eq!(program.poll().unwrap(), None);
-            std::thread::sleep(Duration::from_micros(50 * round));
+            std::thread::sleep(Duration::from_micros(100 * round));
             program.end();
             let left = started();
             if let Some(left) = &left {

@@ -34,10 +34,10 @@ pub const GUARD: &str = "TEAMSTER_GUARD";
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long to wait for killed processes, which only the kernel can still delay.
 const TAKING_DOWN: Duration = Duration::from_secs(10);
-/// How many times to search for children that were started while their parents were being stopped.
-const ROUNDS: usize = 20;
-/// The poll interval for the stop of processes, which takes long only if they wait for the kernel or for a processor.
+/// The poll interval and the time limit for the stop of processes, which takes long only if they wait for the kernel or
+/// for a processor.
 const STOPPING: Duration = Duration::from_millis(2);
+const STOPPING_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// All processes of one launch.
 #[derive(Clone, Debug)]
@@ -89,16 +89,13 @@ impl<'a> ProcessTree<'a> {
 
     /// Returns the live processes of the tree.
     pub fn members(&self) -> Vec<ProcessId> {
-        self.entries().into_iter().map(|seen| seen.id).collect()
-    }
-
-    fn entries(&self) -> Vec<ProcessEntry> {
         let all = processes::all(self.machine);
         let roots = self.roots(&all);
         let below = processes::descendants(&all, &roots);
         all.into_iter()
             .filter(|seen| !seen.over && !self.is_spared(seen.id.pid))
             .filter(|seen| roots.contains(&seen.id.pid) || below.contains(&seen.id.pid))
+            .map(|seen| seen.id)
             .collect()
     }
 
@@ -127,9 +124,13 @@ impl<'a> ProcessTree<'a> {
     /// Sends a signal to every member.
     pub fn ask(&self, signal: Signal) {
         for member in self.members() {
-            if let Ok(Some(held)) = ProcessHandle::open(self.machine, &member) {
-                send(&held, signal);
-            }
+            self.send(&member, signal);
+        }
+    }
+
+    fn send(&self, member: &ProcessId, signal: Signal) {
+        if let Ok(Some(held)) = ProcessHandle::open(self.machine, member) {
+            send(&held, signal);
         }
     }
 
@@ -166,12 +167,15 @@ impl<'a> ProcessTree<'a> {
         if grace.is_zero() {
             return self.kill();
         }
+        let mut known = BTreeSet::new();
         if self.number.is_empty() {
             // Without a launch id, a child that is started now could not be recognized after the end of its parent.
-            self.stop();
+            known = self.stop();
         }
-        let known = self.members().into_iter().collect();
-        self.ask(Signal::TERM);
+        known.extend(self.members());
+        for member in &known {
+            self.send(member, Signal::TERM);
+        }
         self.wait_or_kill(known, grace)
     }
 
@@ -233,7 +237,7 @@ impl<'a> ProcessTree<'a> {
     /// member is still known by its record.
     fn kill_all(&self, mut known: BTreeSet<ProcessId>) -> Result<(), SurvivingProcesses> {
         let deadline = Instant::now() + TAKING_DOWN;
-        self.stop();
+        known.extend(self.stop());
         loop {
             // If this process could not leave the group again, it must not kill itself with it.
             let me = self.machine.me().pid;
@@ -264,27 +268,36 @@ impl<'a> ProcessTree<'a> {
     }
 
     /// Stops every member first: a stopped process cannot fork, so even a tree that grows as fast as it is killed is
-    /// caught completely.
+    /// caught completely. Returns the processes that were stopped, which must be killed or continued: one may have lost
+    /// its parent, and with that what makes it a member.
     ///
     /// A member that was just starting a child when the signal came still finishes that. So all members must have been
     /// seen stopped, and no other may be found after that.
-    fn stop(&self) {
-        let mut signalled: BTreeSet<u32> = BTreeSet::new();
+    fn stop(&self) -> BTreeSet<ProcessId> {
+        let deadline = Instant::now() + STOPPING_TIMEOUT;
+        let mut stopped: BTreeSet<ProcessId> = BTreeSet::new();
         let mut were_stopped = false;
-        for _ in 0..ROUNDS {
-            let members = self.entries();
+        loop {
+            let members = self.members();
             let mut is_new = false;
             for member in &members {
-                if signalled.insert(member.id.pid)
-                    && let Ok(Some(held)) = ProcessHandle::open(self.machine, &member.id)
+                if !stopped.contains(member)
+                    && let Ok(Some(held)) = ProcessHandle::open(self.machine, member)
                 {
                     is_new = true;
+                    stopped.insert(member.clone());
                     held.signal(Signal::STOP).or_trace("stop a process");
                 }
             }
-            let are_stopped = members.iter().all(|member| member.stopped);
+            let are_stopped = members
+                .iter()
+                .all(|member| processes::is_stopped(member.pid));
             if are_stopped && were_stopped && !is_new {
-                return;
+                return stopped;
+            }
+            if Instant::now() >= deadline {
+                tracing::debug!("some processes did not stop: {members:?}");
+                return stopped;
             }
             if !are_stopped && !is_new {
                 std::thread::sleep(STOPPING);

@@ -45,13 +45,13 @@ fn claim_error_blocks_a_team_of_which_no_living_worker_has_a_task_or_is_starting
         })
     };
     let unable = Heartbeat {
-        claim_error: error("full", 6),
+        claim_error: error("full", 13),
         ..beat(1, WorkerStatus::Polling, 0)
     };
     let idle = beat(1, WorkerStatus::Polling, 0);
     let quarantined = beat(1, WorkerStatus::Quarantined, 5);
     let long_ago = Heartbeat {
-        claim_error: error("long ago", 9),
+        claim_error: error("long ago", 16),
         ..idle.clone()
     };
     let busy = beat(1, WorkerStatus::Executing, 0);

@@ -92,15 +92,20 @@ impl ProviderLimit {
     }
 }
 
-/// How long a failed try to claim a task says something about the next one. A worker for which there is a task tries at
-/// least every 6 seconds.
-const CLAIM_ERROR_LASTS: Duration = Duration::from_secs(8);
+/// How long a failed try to claim a task says something about the next one. A worker for which there is a task tries
+/// again after 5 seconds.
+const CLAIM_ERROR_LASTS: Duration = Duration::from_secs(15);
+
+fn long_ago() -> Time {
+    Time::from_millis(0)
+}
 
 /// Why the store did not let a worker claim a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimError {
     /// When the worker tried.
+    #[serde(default = "long_ago")]
     pub at: Time,
     /// What happened, to what.
     pub message: String,
@@ -173,8 +178,9 @@ impl Heartbeat {
         }
     }
 
-    /// Returns the error that keeps a team from working: a worker met it a moment ago when it tried to claim a task, and
-    /// no worker with a fresh heartbeat has a task or is still starting.
+    /// Returns an error that keeps a team from working: a worker met it a moment ago when it tried to claim a task, and no
+    /// worker with a fresh heartbeat has a task or is still starting. Workers that only wait do not hide it: there may be
+    /// no task for them.
     pub fn blocking_claim_error(beats: &[Self], now: Time, stale: Duration) -> Option<&ClaimError> {
         let fresh = || beats.iter().filter(|beat| beat.is_fresh(now, stale));
         if fresh().any(Self::is_busy_or_starting) {

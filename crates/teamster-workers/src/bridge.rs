@@ -502,7 +502,11 @@ impl Bridge {
     /// Returns whether the worker is asked to stop. The heartbeat thread reports that a moment later, and no task may start in
     /// between.
     fn has_stop_signal(&mut self) -> bool {
-        let signals = self.reporter.signals().ok_or_trace("read stop signals");
+        let signals = self
+            .reporter
+            .store()
+            .signals(self.reporter.team(), self.reporter.name())
+            .ok_or_trace("read stop signals");
         for signal in signals.unwrap_or_default() {
             self.request_stop(signal);
         }
@@ -733,12 +737,6 @@ impl Bridge {
         }
         let is_team_gone = self.lifecycle.is_team_gone();
         let stop = self.lifecycle.take_stop();
-        // A request can come while the worker is already ending because of a signal of the system.
-        let is_requested = !is_team_gone
-            && (stop
-                .as_ref()
-                .is_some_and(|stop| !stop.request_id.is_empty())
-                || !self.reporter.signals()?.is_empty());
         if !is_team_gone {
             // Late messages are included, but requests in them are no longer carried out.
             drop(self.mailbox.read_mail(&mut self.reporter));
@@ -748,7 +746,6 @@ impl Bridge {
             }
             let stopped = EventKind::WorkerStopped(WorkerStopped {
                 reason: stop.map(|stop| stop.reason).unwrap_or_default(),
-                is_requested,
                 ..WorkerStopped::default()
             });
             let event = self.reporter.event(stopped);
@@ -765,11 +762,9 @@ impl Bridge {
             return Ok(());
         }
         // The heartbeat is removed before the signal: the sender of the request must see this bridge end, and no later bridge
-        // may obey the same signal. A request that came only now stays for whoever would restart the worker.
+        // may obey the same signal.
         let store = self.reporter.store();
-        if is_requested {
-            store.clear_signals(&identity.team, &identity.name)?;
-        }
+        store.clear_signals(&identity.team, &identity.name)?;
         let me = EventActor::from(identity.name.as_str());
         store.dismiss(&identity.team, &me, &identity.name)?;
         Ok(ended?)

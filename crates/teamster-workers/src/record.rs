@@ -95,7 +95,7 @@ pub fn restore(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
     let dir = project.descend_or_create(&layout::heartbeat_folders(&record.spec.team))?;
     let name = layout::launch_file(&record.spec.worker);
     // Somebody may start the worker at this moment.
-    dir.create_new(&name, &to_bytes(record), Durability::Durable)
+    dir.put_new(&name, &to_bytes(record), Durability::Durable)
         .map(drop)
 }
 

@@ -500,7 +500,6 @@ impl ShutdownCoordinator<'_> {
             worker: Some(known.worker.to_string()),
             how: Some(EndKind::Killed.as_str().to_owned()),
             reason: request.reason.clone(),
-            is_requested: true,
         };
         let event = NewEvent::new(&request.actor, EventKind::WorkerStopped(stopped));
         self.store.record(&request.team, event)?;

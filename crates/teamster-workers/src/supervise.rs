@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
-use teamster_journal::payload::{WorkerRestarted, WorkerStopped, WorkerVerdict};
+use teamster_journal::payload::{WorkerRestarted, WorkerVerdict};
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
 use teamster_types::health::{Assessment, Limits, Verdict};
@@ -191,11 +191,7 @@ impl<'a> Supervisor<'a> {
                 continue;
             }
             let worker = &record.spec.worker;
-            let is_to_stop = assessment.verdict == Verdict::Hung
-                && self
-                    .is_to_stop(worker)
-                    .ok_or_trace("read the stop requests of a hung worker")
-                    .unwrap_or(false);
+            let is_to_stop = assessment.verdict == Verdict::Hung && self.is_to_stop(worker);
             looks.push(WorkerLook {
                 record,
                 assessment,
@@ -221,7 +217,7 @@ impl<'a> Supervisor<'a> {
 
     /// Ends the processes of hung workers, all at the same time: they are not proven dead. A bridge that can still react
     /// gives its task back and removes the record of its launch, which is restored, because the worker is to be restarted,
-    /// unless somebody has asked it to stop, perhaps only after the journal's `position`.
+    /// unless somebody has asked it to stop, perhaps only after this position of the journal.
     fn end_hung(&self, looks: &mut [WorkerLook], position: u64) {
         let mut hung: Vec<&mut WorkerLook> = looks
             .iter_mut()
@@ -306,26 +302,28 @@ impl<'a> Supervisor<'a> {
         Ok(Some(SupervisorFinding::Verdict(worker, verdict, why)))
     }
 
-    fn is_to_stop(&self, worker: &WorkerName) -> Result<bool, StoreError> {
-        Ok(!self.store.signals(&self.team, worker)?.is_empty())
+    fn is_to_stop(&self, worker: &WorkerName) -> bool {
+        let signals = self.store.signals(&self.team, worker);
+        let signals = signals.ok_or_trace("read the stop requests of a worker");
+        signals.is_some_and(|signals| !signals.is_empty())
     }
 
-    /// Returns the workers that have stopped after this position of the journal because somebody asked them to.
+    /// Returns the workers that somebody has asked to stop, or has ended, after this position of the journal. The request
+    /// itself may be gone already: whoever made it removes it when the worker has ended.
     fn stopped_since(&self, position: u64) -> Result<Vec<WorkerName>, StoreError> {
         let mut stopped = Vec::new();
         let mut from = position + 1;
         loop {
             let page = self.store.events(&self.team, from, PAGE)?;
             for event in &page.events {
-                if let EventKind::WorkerStopped(WorkerStopped {
-                    is_requested: true,
-                    worker,
-                    ..
-                }) = event.payload()
-                {
-                    let name = worker.as_deref().unwrap_or(event.actor.as_str());
-                    stopped.extend(name.parse::<WorkerName>());
-                }
+                let worker = match event.payload() {
+                    EventKind::SignalShutdown(sent) | EventKind::SignalDrain(sent) => {
+                        Some(sent.worker)
+                    }
+                    EventKind::WorkerStopped(stopped) => stopped.worker,
+                    _ => None,
+                };
+                stopped.extend(worker.and_then(|name| name.parse::<WorkerName>().ok()));
                 from = event.seq + 1;
             }
             if page.events.len() < PAGE {
@@ -364,7 +362,7 @@ impl<'a> Supervisor<'a> {
             &EventActor::System,
         )?;
         // A worker that was asked to stop is not restarted.
-        if look.is_to_stop || self.is_to_stop(worker)? {
+        if look.is_to_stop || self.is_to_stop(worker) {
             return Ok(None);
         }
         let on_record = record::read(self.project, &self.team, worker)?;

@@ -54,14 +54,7 @@ impl Dir {
         {
             return Err(FsError::new("write", &path, self.wrong(name, "plain file")));
         }
-        let new_name = || {
-            let (pid, unique) = (std::process::id(), crate::unique_name());
-            format!(".{name}.{pid}.{unique}.tmp")
-        };
-        let mut temp = new_name();
-        while !self.create_new(&temp, bytes, sync)? {
-            temp = new_name();
-        }
+        let temp = self.create_temp(name, bytes, sync)?;
         if let Err(error) = self.rename(&temp, self, name) {
             self.remove(&temp).or_trace("remove a temporary file");
             return Err(error);
@@ -70,6 +63,32 @@ impl Dir {
             self.sync()?;
         }
         Ok(())
+    }
+
+    /// Creates a file like [`Self::create_new`], but atomically: no reader sees a part of it.
+    pub fn put_new(&self, name: &str, bytes: &[u8], sync: Durability) -> Result<bool, FsError> {
+        self.checked("create", name)?;
+        let temp = self.create_temp(name, bytes, sync)?;
+        let renamed = self.rename_new(&temp, self, name);
+        if !matches!(renamed, Ok(true)) {
+            self.remove(&temp).or_trace("remove a temporary file");
+        } else if sync == Durability::Durable {
+            self.sync()?;
+        }
+        renamed
+    }
+
+    /// Creates a file that will be renamed to `name`, and returns its own name.
+    fn create_temp(&self, name: &str, bytes: &[u8], sync: Durability) -> Result<String, FsError> {
+        let new_name = || {
+            let (pid, unique) = (std::process::id(), crate::unique_name());
+            format!(".{name}.{pid}.{unique}.tmp")
+        };
+        let mut temp = new_name();
+        while !self.create_new(&temp, bytes, sync)? {
+            temp = new_name();
+        }
+        Ok(temp)
     }
 
     /// Renames within one file system, replacing an existing entry of the new name.

@@ -73,7 +73,7 @@ fn several_trees_are_ended_together_and_a_root_that_reacts_ends_its_own() {
     let numbers = [(); 3].map(|()| teamster_fs::random_hex());
     let folder = std::env::temp_dir().join(format!("teamster-roots-{}", numbers[0]));
     let orderly = format!(
-        "trap 'kill -HUP $child; wait $child; echo by the root >> {0}; exit' TERM; \
+        "trap 'kill -USR1 $child; wait $child; echo by the root >> {0}; exit' TERM; \
          sh -c \"trap 'echo alone >> {0}; exit' TERM; while :; do sleep 0.05; done\" & child=$!; wait",
         folder.display()
     );

@@ -123,9 +123,6 @@ pub struct WorkerStopped {
     pub how: Option<String>,
     /// Why it ended.
     pub reason: String,
-    /// Whether a person or a run asked it to stop, and not only a signal of the system.
-    #[serde(rename = "requested", skip_serializing_if = "std::ops::Not::not")]
-    pub is_requested: bool,
 }
 
 /// The payload of `worker.dead`, `worker.hung`, `worker.silent` and `worker.beat_lost`.

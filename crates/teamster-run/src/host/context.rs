@@ -432,7 +432,8 @@ impl<'a> RunContext<'a> {
 
     /// Looks for dead workers, unless that was done a moment ago.
     pub(super) fn supervise_if_due(&mut self) -> Result<()> {
-        if !self.workers.is_due(self.now()) {
+        let begun = self.now();
+        if !self.workers.is_due(begun) {
             return Ok(());
         }
         self.require_disk_space()?;
@@ -440,8 +441,8 @@ impl<'a> RunContext<'a> {
             self.env.observer.say(&text);
         }
         self.read()?;
+        self.workers.require_claims(begun)?;
         let now = self.now();
-        self.workers.require_claims(now)?;
         self.workers.note_supervised(now);
         Ok(())
     }

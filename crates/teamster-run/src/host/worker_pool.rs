@@ -18,8 +18,8 @@ use crate::observer::StopLevel;
 
 /// The poll interval of the supervisor.
 const SUPERVISE_AGAIN: Duration = Duration::from_secs(2);
-/// How long no worker may be able to claim a task because of the store, before the run ends.
-const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the store may keep the workers from claiming a task, before the run ends.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(20);
 /// How long workers may take to stop when the run cannot continue.
 const ERROR_DEADLINE: Duration = Duration::from_secs(15);
 
@@ -44,7 +44,7 @@ pub(super) struct WorkerPool<'a> {
     /// Whether this host has running workers that it has not asked to stop.
     is_supervised: bool,
     next_look: Instant,
-    /// Since when no worker can claim a task because of the store.
+    /// Since when the store keeps the workers from claiming a task.
     unable_since: Option<Instant>,
 }
 
@@ -156,8 +156,8 @@ impl<'a> WorkerPool<'a> {
         Ok(told.collect())
     }
 
-    /// Fails if the store has not let any worker claim a task for a while: they would try without end, and the user would
-    /// not learn of it.
+    /// Fails if the store has refused the claims of a worker for a while and no other worker has a task: they would try
+    /// without end, and the user would not learn of it. `now` is from before the workers were supervised.
     pub(super) fn require_claims(&mut self, now: Instant) -> Result<()> {
         let Some(error) = self.supervisor.claim_error() else {
             self.unable_since = None;

@@ -60,8 +60,8 @@ struct IgnoredObject;
 
 impl<'de> Deserialize<'de> for IgnoredObject {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
+        struct IgnoredEntries;
+        impl<'de> Visitor<'de> for IgnoredEntries {
             type Value = IgnoredObject;
 
             fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for IgnoredObject {
                 Ok(IgnoredObject)
             }
         }
-        from.deserialize_map(Entries)
+        from.deserialize_map(IgnoredEntries)
     }
 }
 

@@ -16,7 +16,7 @@ use teamster_fs::OrTrace as _;
 use teamster_fs::proc::Machine;
 use teamster_journal::EventKind;
 use teamster_journal::payload::WorkerQuarantined;
-use teamster_store::{Signal, Store, StoreError};
+use teamster_store::{Signal, Store, StoreError, StoreErrorKind};
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::{ClaimError, ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
@@ -204,7 +204,9 @@ impl Lifecycle {
     /// Shows why the worker could not claim a task in its heartbeat, or that it could. An error that passes by itself is
     /// not shown.
     pub(super) fn show_claim_error(&self, error: Option<&StoreError>, now: Time) {
-        let error = error.filter(|error| !error.busy).map(|error| ClaimError {
+        let is_lasting =
+            |error: &&StoreError| error.kind == StoreErrorKind::Unreachable && !error.busy;
+        let error = error.filter(is_lasting).map(|error| ClaimError {
             at: now,
             message: error.message.clone(),
             hint: error.hint.clone(),

@@ -93,11 +93,6 @@ impl Reporter {
         self.store.as_ref()
     }
 
-    /// Returns the requests that the worker stop.
-    pub(super) fn signals(&self) -> teamster_store::Result<Vec<Signal>> {
-        self.store.signals(&self.identity.team, &self.identity.name)
-    }
-
     /// Returns who the worker is.
     pub(super) fn identity(&self) -> &WorkerIdentity {
         &self.identity
