@@ -244,7 +244,9 @@ impl TeamFeed {
         };
         if is_last_part {
             // The view needs to know every damaged line. They are found here, so that no request waits for it.
-            let _ = self.read.damaged_lines(&self.team);
+            if let Err(error) = self.read.damaged_lines(&self.team) {
+                debug!("cannot look for damaged lines of {}: {error}", self.team);
+            }
         }
         let mut seen = self.seen();
         if let Some(patch) = seen.live.count_in(&*self.read, &page) {
