@@ -125,7 +125,7 @@ impl RunOutput<'_> {
         }
         let by_worker = [
             " begins task ",
-            " was started anew",
+            " is restarted (restart ",
             " is dead: ",
             " waits: ",
         ];

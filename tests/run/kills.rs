@@ -371,3 +371,30 @@ fn after_everybody_was_killed_at_once_others_do_what_was_not_done() {
     let left = shop.left();
     assert!(left.iter().all(|left| left.contains(".kept-")), "{left:?}");
 }
+
+#[test]
+fn stop_request_that_a_killed_worker_could_not_obey_does_not_keep_it_down() {
+    let shop = Shop::in_use();
+    let mut host = shop.whole_run(&["--approve", "auto"]).spawn();
+    shop.until("the second task", || shop.aside().join("at-mul").exists());
+    for pid in shop.alive() {
+        kill_9(&json!(pid));
+    }
+    host.wait().unwrap();
+    shop.until("the end of everybody", || shop.alive().is_empty());
+    // As if everybody had been killed just after the host had asked its workers to stop.
+    let signals = shop.project.claude("teams/shop/signals");
+    std::fs::create_dir_all(&signals).unwrap();
+    let asked = json!({
+        "requestId": "r1", "reason": "the work is over", "timestamp": crate::kit::now(),
+    });
+    for worker in ["worker-1", "worker-2"] {
+        let launch = format!(".omc/state/team-bridge/shop/{worker}.launch.json");
+        assert!(shop.state_file(&launch)["process"].is_object());
+        let file = signals.join(format!("{worker}.shutdown"));
+        std::fs::write(file, asked.to_string()).unwrap();
+    }
+    resume(&shop, None).unwrap();
+    judge(&shop, WHOLE.named).unwrap();
+    shop.has_drafts();
+}

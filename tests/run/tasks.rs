@@ -166,6 +166,8 @@ fn a_run_whose_worker_has_died_too_often_ends() {
     shop.project.write(&beat_file, &beat.to_string());
     let ran = shop.run(&["run", "--resume", "shop"]).exits(14);
     assert!(ran.stdout.contains("ended too often"), "{}", ran.stdout);
+    let times = ran.stdout.matches("worker-1 is dead").count();
+    assert_eq!(times, 1, "said once: {}", ran.stdout);
     assert_eq!(shop.of_user(), before);
     shop.is_quiet();
 }

@@ -95,25 +95,51 @@ fn attempt_that_leaves_secrets_fails_and_no_object_of_git_has_them() {
 /// Moving an ignore file away makes the files that it hid visible to git.
 #[test]
 fn secrets_that_an_ignore_file_among_them_hid_are_in_no_object_of_git() {
+    for levels in [3, 15] {
+        let crew = Crew::new();
+        leave_hidden_secrets(&crew, levels);
+        let attempts = crew.git(&["for-each-ref", "--format=%(refname)", "refs/teamster/"]);
+        let attempt = attempts.lines().next().unwrap();
+        let kept = crew.git(&["ls-tree", "-r", "--name-only", attempt]);
+        assert!(kept.lines().any(|path| path == "kept.txt"), "{kept}");
+        assert!(!kept.contains("secrets"), "{kept}");
+        repository_is_clean(&crew);
+        assert_eq!(moved_keys(&crew), levels);
+    }
+}
+
+/// The worktree is not searched without end, and what was moved before the search is given up is reported.
+#[test]
+fn secrets_that_are_hidden_too_deep_are_reported_and_nothing_is_committed() {
     let crew = Crew::new();
+    leave_hidden_secrets(&crew, 16);
+    let failed = &crew.events("task.failed")[0];
+    let error = failed["data"]["failure"]["lastError"].as_str().unwrap();
+    assert!(error.contains("others appeared"), "{error}");
+    assert_eq!(moved_keys(&crew), 15);
+    repository_is_clean(&crew);
+}
+
+/// Runs an agent that leaves keys in nested folders, each with an ignore file that hides what is in it: the ignore file
+/// of a level is found by one search, and what it hid by the next.
+fn leave_hidden_secrets(crew: &Crew, levels: usize) {
     crew.task("mend it");
     let command = format!(
-        "mkdir -p secrets/deep/er; for folder in secrets secrets/deep secrets/deep/er; do \
-         printf '*\\n!.gitignore\\n' > $folder/.gitignore; echo {CANARY} > $folder/dev.key; done; \
-         echo mended > kept.txt; echo fine"
+        "folder=secrets; for level in $(seq {levels}); do mkdir -p $folder; \
+         printf '*\\n!.gitignore\\n' > $folder/.gitignore; echo {CANARY} > $folder/dev.key; \
+         folder=$folder/deep; done; echo mended > kept.txt; echo fine"
     );
     crew.start("ann", &command);
     crew.until("a failure", || !crew.events("task.failed").is_empty());
-    let attempts = crew.git(&["for-each-ref", "--format=%(refname)", "refs/teamster/"]);
-    let attempt = attempts.lines().next().unwrap();
-    let kept = crew.git(&["ls-tree", "-r", "--name-only", attempt]);
-    assert!(kept.lines().any(|path| path == "kept.txt"), "{kept}");
-    assert!(!kept.contains("secrets"), "{kept}");
-    repository_is_clean(&crew);
+}
+
+/// Returns the number of keys that were reported as moved away.
+fn moved_keys(crew: &Crew) -> usize {
     let told = &crew.events("worker.secrets_kept")[0]["data"]["files"];
     let paths = told.as_array().unwrap().iter();
-    let keys = paths.filter(|file| file["path"].as_str().unwrap().ends_with("dev.key"));
-    assert_eq!(keys.count(), 3, "{told}");
+    paths
+        .filter(|file| file["path"].as_str().unwrap().ends_with("dev.key"))
+        .count()
 }
 
 /// The user's key is known while its file is gone, and new again when the file is restored.

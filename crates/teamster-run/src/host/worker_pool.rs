@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use teamster_journal::HOST;
 use teamster_journal::payload::{Member, RunSpec};
 use teamster_store::{StoreError, StoreErrorKind};
-use teamster_types::TeamName;
+use teamster_types::process::ProcessState;
+use teamster_types::{TeamName, Time};
 use teamster_workers::alerts::EndAlerts;
 use teamster_workers::record::{self, WorkerBackend, WorkerSpec};
 use teamster_workers::shutdown::{EndKind, ShutdownCoordinator, ShutdownRequest};
@@ -39,6 +40,8 @@ pub(super) enum WorkerStart {
 /// The workers of a run.
 pub(super) struct WorkerPool<'a> {
     supervisor: Supervisor<'a>,
+    /// When this host began, by the store's clock.
+    begun_at: Time,
     /// Whether workers were started for the present stage.
     is_up: bool,
     /// Whether this host has running workers that it has not asked to stop.
@@ -61,6 +64,7 @@ impl<'a> WorkerPool<'a> {
                 EndAlerts::below(&env.layout.claude),
                 team.clone(),
             ),
+            begun_at: env.store.now(),
             is_up: false,
             is_supervised: false,
             next_look: now,
@@ -103,8 +107,16 @@ impl<'a> WorkerPool<'a> {
         member: &Member,
     ) -> Result<WorkerStart> {
         let team = &self.supervisor.team;
-        if record::read(env.project, team, &member.name)?.is_some() {
-            let is_leaving = !env.store.signals(team, &member.name)?.is_empty();
+        if let Some(launch) = record::read(env.project, team, &member.name)? {
+            let requests = env.store.signals(team, &member.name)?;
+            let is_gone = env.machine.process_state(&launch.process) == ProcessState::Gone;
+            // A worker that died before it could obey an earlier host has nothing left to obey: the supervisor
+            // replaces it.
+            if is_gone && requests.iter().all(|asked| asked.timestamp < self.begun_at) {
+                env.store.clear_signals(team, &member.name)?;
+                return Ok(WorkerStart::Known { is_leaving: false });
+            }
+            let is_leaving = !requests.is_empty();
             return Ok(WorkerStart::Known { is_leaving });
         }
         // A signal for an earlier worker of this name does not apply to the new one.
@@ -136,22 +148,17 @@ impl<'a> WorkerPool<'a> {
         now >= self.next_look
     }
 
-    /// Replaces dead and hung workers, and returns a sentence for each finding.
+    /// Replaces dead and hung workers, and returns a sentence for each finding that the journal does not have.
     pub(super) fn supervise(&mut self) -> Result<Vec<String>> {
         let found = self.supervisor.check_workers()?.into_iter();
-        let told = found.map(|found| match found {
-            SupervisorFinding::Verdict(worker, verdict, why) => {
-                format!("{worker} is {verdict}: {why}")
-            }
-            SupervisorFinding::Restarted(worker, times) => {
-                format!("{worker} is restarted ({times})")
-            }
+        let told = found.filter_map(|found| match found {
+            SupervisorFinding::Verdict(..) | SupervisorFinding::Restarted(..) => None,
             SupervisorFinding::NotRestarted(worker, why) => {
-                format!("{worker} cannot be started: {why}")
+                Some(format!("{worker} cannot be started: {why}"))
             }
-            SupervisorFinding::GivenUp(worker) => {
-                format!("{worker} ended too often and is not restarted")
-            }
+            SupervisorFinding::GivenUp(worker) => Some(format!(
+                "{worker} ended too often and is not restarted; `teamster worker start` starts it"
+            )),
         });
         Ok(told.collect())
     }

@@ -130,7 +130,16 @@ impl EventMessages {
                 let worker = told.worker.as_deref().unwrap_or_default();
                 format!("{worker} hangs: {}", list(&told.evidence))
             }
-            EventKind::WorkerRestarted(told) => format!("{} was started anew", told.worker),
+            EventKind::WorkerSilent(told) => {
+                let worker = told.worker.as_deref().unwrap_or_default();
+                format!("{worker} is silent: {}", list(&told.evidence))
+            }
+            EventKind::WorkerRestarted(told) => {
+                format!(
+                    "{} is restarted (restart {} in a row)",
+                    told.worker, told.times
+                )
+            }
             EventKind::RunStopRequested(request) => stop_requested(request),
             EventKind::RunFinished(finished) => format!(
                 "ended: {} ({})",
