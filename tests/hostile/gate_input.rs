@@ -350,6 +350,24 @@ fn lines_typed_ahead_in_tmux_do_nothing_and_typing_is_seen() {
 }
 
 #[test]
+fn interrupt_while_a_team_works_leaves_each_worker_in_one_row() {
+    let shop = Shop::new();
+    let tmux = TmuxTerminal::start(&shop, shop.scripted_run(WAITING, &["--verify", "true"]));
+    waits_at(&shop, "at-work");
+    let row = "task 1 mend it";
+    tmux.wait_for(row);
+    tmux.press(&["C-c"]);
+    tmux.wait_for("stopping: no new tasks");
+    tmux.wait_for("stopping · execute");
+    wait_for("one row for the worker", || {
+        let text = tmux.tell(&["capture-pane", "-p"]);
+        (text.matches(row).count() == 1).then_some(())
+    });
+    lets(&shop, "go");
+    shop.until("nobody", || shop.alive().is_empty());
+}
+
+#[test]
 fn lines_typed_ahead_in_tmux_accept_no_plan() {
     let shop = Shop::new();
     let check = check(&shop);

@@ -35,6 +35,8 @@ export interface TeamRow {
   state: Viewed;
   /** The stage of its run. */
   stage: string | null;
+  /** The outcome of its run; `None` until the run has finished. */
+  outcome: string | null;
   /** How many workers it has. */
   members: number;
   /** Its progress. */

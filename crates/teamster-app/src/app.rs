@@ -253,7 +253,7 @@ impl App {
         // A finished run must be named explicitly; a command without a name is about unfinished work.
         if candidates.len() > 1 {
             let read = self.read()?;
-            let is_over = |team: &TeamName| run_now(read, team).is_ok_and(|run| run.finished);
+            let is_over = |team: &TeamName| run_now(read, team).is_ok_and(|run| run.is_finished());
             let (over, going_on): (Vec<_>, Vec<_>) =
                 candidates.into_iter().partition(|team| is_over(team));
             candidates = if going_on.is_empty() { over } else { going_on };

@@ -46,6 +46,42 @@ pub fn columns() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
+/// Keeps the terminal of the standard input from showing control keys as text until this is dropped. A `^C` at the end
+/// of the last line moves the cursor, and a program that redraws its last lines then misses one of them.
+#[derive(Debug)]
+pub struct HiddenControlKeys {
+    was_shown: bool,
+}
+
+impl HiddenControlKeys {
+    /// Hides control keys if there is a terminal that shows them.
+    pub fn hide() -> Self {
+        Self {
+            was_shown: show_control_keys(false),
+        }
+    }
+}
+
+impl Drop for HiddenControlKeys {
+    fn drop(&mut self) {
+        if self.was_shown {
+            show_control_keys(true);
+        }
+    }
+}
+
+/// Lets the terminal show control keys as text or not, and returns whether that changed anything.
+fn show_control_keys(shown: bool) -> bool {
+    let Ok(mut modes) = tcgetattr(rustix::stdio::stdin()) else {
+        return false;
+    };
+    if is_in_background() || modes.local_modes.contains(LocalModes::ECHOCTL) == shown {
+        return false;
+    }
+    modes.local_modes.set(LocalModes::ECHOCTL, shown);
+    tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &modes).is_ok()
+}
+
 #[derive(Debug)]
 enum ReadingState {
     /// Early input is being discarded; the time is when that was last done.

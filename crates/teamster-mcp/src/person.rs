@@ -409,6 +409,7 @@ fn run_status(app: &App, arguments: &TeamArguments) -> Result<Value, AppError> {
     Ok(json!({
         "team": status.name,
         "stage": status.stage,
+        "outcome": status.outcome,
         "progress": status.progress,
         "problems": status.problems,
         "questions": status.questions,

@@ -29,6 +29,10 @@ pub struct TeamStatus {
     pub kind: Option<TeamKind>,
     /// The stage of its run; `None` while it has no run.
     pub stage: Option<String>,
+    /// The outcome of its run: `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or
+    /// `tasks_failed`; `None` until it has finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
     /// The phase of the flow that its run follows; `None` when the flow has only stages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<PhaseNow>,
@@ -219,6 +223,7 @@ fn of_team(
         project: config.project().map(str::to_owned),
         kind: Some(kind(config.kind())),
         stage: run.stage.clone(),
+        outcome: run.outcome.clone(),
         phase: run.phase.clone(),
         run,
         progress,
@@ -301,6 +306,7 @@ fn empty(name: &str) -> TeamStatus {
         project: None,
         kind: None,
         stage: None,
+        outcome: None,
         phase: None,
         run: RunNow::default(),
         progress: Progress::default(),

@@ -76,8 +76,8 @@ pub(crate) fn state(read: &dyn ReadStore, entry: &TeamEntry, run: RunLookup<'_>)
     let left = progress.pending_tasks + progress.in_progress_tasks;
     let run = run(&team).unwrap_or_default();
     // A run that waits at its gate has no task left, but has not finished: a person has to decide.
-    let is_under_way = run.stage.is_some() && !run.finished;
-    if run.finished || (progress.total_tasks > 0 && left == 0 && !is_under_way) {
+    let is_under_way = run.stage.is_some() && !run.is_finished();
+    if run.is_finished() || (progress.total_tasks > 0 && left == 0 && !is_under_way) {
         Viewed::Ended
     } else {
         Viewed::Stale
@@ -115,7 +115,7 @@ fn is_hosted(read: &dyn ReadStore, team: &TeamName, config: &TeamConfig) -> bool
             let host = config.host();
             // The process that hosted a finished run may have moved on to other work.
             host.is_some_and(|host| read.process_state(&host) == ProcessState::Alive)
-                && !crate::model::run_now(read, team).is_ok_and(|run| run.finished)
+                && !crate::model::run_now(read, team).is_ok_and(|run| run.is_finished())
         }
     }
 }

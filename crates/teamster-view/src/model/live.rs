@@ -299,7 +299,7 @@ impl LiveTeam {
             return run_lately(read, team);
         }
         Ok(RunNow {
-            finished: self.projection.is_finished(),
+            outcome: self.projection.outcome(),
             ..RunNow::default()
         })
     }

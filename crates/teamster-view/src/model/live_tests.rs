@@ -221,7 +221,7 @@ fn how_a_run_stands_is_known_before_its_journal_is_read_or_with_it() {
     let mut live = open();
     assert_eq!(live.view().state, Viewed::Stale);
     assert_eq!(run_lately(&store, &team).unwrap(), RunNow::default());
-    assert!(run_now(&store, &team).unwrap().finished);
+    assert!(run_now(&store, &team).unwrap().is_finished());
     while !live.is_read() {
         live.read_on(&store).unwrap();
     }

@@ -28,6 +28,8 @@ pub struct TeamRow {
     pub state: Viewed,
     /// The stage of its run.
     pub stage: Option<String>,
+    /// The outcome of its run; `None` until the run has finished.
+    pub outcome: Option<String>,
     /// How many workers it has.
     pub members: usize,
     /// Its progress.
@@ -128,6 +130,7 @@ impl TeamRow {
             project: short.project,
             state: short.state,
             stage: status.stage,
+            outcome: status.outcome,
             members: short.members,
             progress: status.progress,
             problems: status.problems.len(),

@@ -108,6 +108,7 @@ impl Sessions {
             project: Some(self.project.display().to_string()),
             state: Viewed::Inactive,
             stage: None,
+            outcome: None,
             members: 0,
             progress: teamster_types::progress::Progress::default(),
             problems: 0,

@@ -26,8 +26,15 @@ pub struct RunNow {
     pub phase: Option<PhaseNow>,
     /// Whether the run waits for a person's decision.
     pub awaits_approval: bool,
-    /// Whether it has finished.
-    pub finished: bool,
+    /// Its outcome; `None` until it has finished.
+    pub outcome: Option<String>,
+}
+
+impl RunNow {
+    /// Returns whether the run has finished.
+    pub fn is_finished(&self) -> bool {
+        self.outcome.is_some()
+    }
 }
 
 /// How far back a journal is searched for the state of a run.
@@ -113,6 +120,9 @@ fn run_now_from(mut events: Vec<Event>) -> RunNow {
         }),
         stage: stage.map(|stage| stage.as_str().to_owned()),
         awaits_approval: run.open_gate().is_some(),
-        finished: last.is_some_and(|event| event.is(EventType::RunFinished)),
+        outcome: last.and_then(|event| match event.payload() {
+            EventKind::RunFinished(finished) => Some(finished.outcome),
+            _ => None,
+        }),
     }
 }

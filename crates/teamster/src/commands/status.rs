@@ -121,13 +121,17 @@ impl StatusArgs {
 
 /// Returns the stage of a team's run, in the terms of the engine and of its flow.
 fn stage_text(stage: &str, team: &TeamStatus) -> String {
-    let over = if team.run.finished { ", over" } else { "" };
+    let now = match team.outcome.as_deref() {
+        Some("complete") => "the run is complete".to_owned(),
+        Some(outcome) => format!("the run has ended: {}", outcome.replace('_', " ")),
+        None => format!("stage {stage}"),
+    };
     match &team.phase {
-        Some(now) => format!(
-            "stage {stage}{over}; {} of the flow {}, round {}",
-            now.phase, now.flow, now.round
+        Some(phase) => format!(
+            "{now}; {} of the flow {}, round {}",
+            phase.phase, phase.flow, phase.round
         ),
-        None => format!("stage {stage}{over}"),
+        None => now,
     }
 }
 

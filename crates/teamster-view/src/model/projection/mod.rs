@@ -99,9 +99,10 @@ impl TeamProjection {
         self.tasks.iter()
     }
 
-    /// Returns whether its run has finished.
-    pub fn is_finished(&self) -> bool {
-        self.state.run.history.finished.is_some()
+    /// Returns the outcome of its run; `None` until the run has finished.
+    pub fn outcome(&self) -> Option<String> {
+        let finished = self.state.run.history.finished.as_ref();
+        finished.map(|(_, finished)| finished.outcome.clone())
     }
 
     /// Returns the time of the last event.

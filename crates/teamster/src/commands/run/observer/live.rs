@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use teamster_fs::terminal;
+use teamster_fs::terminal::{self, HiddenControlKeys};
 use teamster_journal::WorkerPhase;
 use teamster_run::observer::{RunSnapshot, StopLevel};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
@@ -33,6 +33,8 @@ pub struct LiveBars {
     drawn: Option<Instant>,
     /// Lines from while a question was open, to be printed after it.
     held: Vec<String>,
+    /// The bars would not be redrawn where they are after a Ctrl-C that the terminal shows.
+    _control_keys: HiddenControlKeys,
 }
 
 impl LiveBars {
@@ -47,6 +49,7 @@ impl LiveBars {
             workers: BTreeMap::new(),
             drawn: None,
             held: Vec::new(),
+            _control_keys: HiddenControlKeys::hide(),
         }
     }
 
