@@ -210,7 +210,7 @@ fn suspend(crew: &Crew, restarts: u32) -> PathBuf {
     file
 }
 
-/// The bridge of a hung worker that is ended can still remove the record of its launch, which its restart needs.
+/// The bridge of a hung worker that is ended keeps the record of its launch, which its restart needs.
 #[test]
 fn worker_that_hangs_again_is_restarted_after_a_pause() {
     let crew = Crew::new();
@@ -220,7 +220,7 @@ fn worker_that_hangs_again_is_restarted_after_a_pause() {
     assert!(looked.stdout.contains("ann: hung: "), "{}", looked.stdout);
     assert_eq!(crew.events("worker.stopped").len(), 1, "it ended in order");
     assert_eq!(crew.events("worker.restarted").len(), 0, "there is a pause");
-    assert!(file.exists(), "its launch is on record again");
+    assert!(file.exists(), "its launch is still on record");
     let mut supervisor = crew.project.call(["worker", "supervise"]).spawn();
     crew.until("a restart", || crew.events("worker.restarted").len() == 1);
     supervisor.kill().unwrap();
@@ -278,7 +278,8 @@ fn worker_that_a_person_stops_before_its_restart_stays_stopped() {
     let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
     assert!(looked.stdout.contains("ann: hung: "), "{}", looked.stdout);
     assert!(file.exists());
-    crew.project.run(["worker", "stop", "ann"]);
+    let stopped = crew.project.run(["worker", "stop", "ann"]).exits(0);
+    assert!(stopped.stdout.contains("ann gone"), "{}", stopped.stdout);
     assert!(!file.exists());
     let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
     assert_eq!(looked.stdout, "");

@@ -67,6 +67,29 @@ fn worker_stopped_with_the_lock_of_the_team_is_ended_by_a_forced_stop() {
     assert_eq!(crew.shown(&id)["status"], "pending");
 }
 
+/// A supervisor that finds the worker dead before its record is removed must not start it again.
+#[test]
+fn forced_stop_leaves_a_request_until_the_worker_is_gone() {
+    let crew = Crew::new();
+    crew.task("long");
+    crew.start("ann", "echo up; sleep 600");
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    crew.project
+        .run(["worker", "stop", "ann", "--force"])
+        .exits(0);
+    let asked = crew.events("signal.shutdown");
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    let ended = crew.events("worker.stopped");
+    assert!(
+        asked[0]["seq"].as_u64() < ended[0]["seq"].as_u64(),
+        "{asked:?} {ended:?}"
+    );
+    let signals = crew.project.claude("teams/crew/signals/ann.shutdown");
+    assert!(!signals.exists(), "a later launch would obey it");
+}
+
 #[test]
 fn worker_stopped_with_the_lock_of_the_team_keeps_no_task_of_a_dead_colleague() {
     let crew = Crew::new();

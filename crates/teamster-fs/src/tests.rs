@@ -111,20 +111,6 @@ fn path_of_names_leads_below_its_folder_and_nowhere_else() {
 }
 
 #[test]
-fn file_is_put_in_a_free_place_only_and_leaves_nothing_else() {
-    let (temp, dir) = TestFolder::new();
-    assert!(dir.put_new("record", b"new", Durability::Durable).unwrap());
-    assert!(!dir.put_new("record", b"later", Durability::Fast).unwrap());
-    let (bytes, _) = dir.read("record").unwrap().unwrap();
-    assert_eq!(bytes, b"new");
-    std::os::unix::fs::symlink("nowhere", temp.0.join("link")).unwrap();
-    assert!(!dir.put_new("link", b"x", Durability::Fast).unwrap());
-    let problem = dir.put_new("../out", b"x", Durability::Fast);
-    assert!(matches!(problem.unwrap_err().problem, FsProblem::Name));
-    assert_eq!(temp.names(), ["link", "record"]);
-}
-
-#[test]
 fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
     let (temp, dir) = TestFolder::new();
     let outside = TestFolder::new().0;

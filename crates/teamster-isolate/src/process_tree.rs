@@ -179,10 +179,14 @@ impl<'a> ProcessTree<'a> {
         self.wait_or_kill(known, grace)
     }
 
-    /// Ends several trees at the same time, each like [`Self::end`], but asks the roots alone first and waits up to
-    /// `grace` for them. A root can then end the rest of its tree itself; if all were asked at the same time, it could
-    /// take their ends for failures. Returns the results in the order of the trees.
-    pub fn end_from_roots(trees: &[Self], grace: Duration) -> Vec<Result<(), SurvivingProcesses>> {
+    /// Ends several trees at the same time, each like [`Self::end`], but asks the roots alone first, by the signal
+    /// `request`, and waits up to `grace` for them. A root can then end the rest of its tree itself; if all were asked at
+    /// the same time, it could take their ends for failures. Returns the results in the order of the trees.
+    pub fn end_from_roots(
+        trees: &[Self],
+        request: Signal,
+        grace: Duration,
+    ) -> Vec<Result<(), SurvivingProcesses>> {
         // A process that clears its environment can be recognized only as long as its parent lives.
         let known: Vec<BTreeSet<ProcessId>> = trees
             .iter()
@@ -190,7 +194,7 @@ impl<'a> ProcessTree<'a> {
             .collect();
         let roots: Vec<ProcessHandle> = trees.iter().filter_map(Self::hold_root).collect();
         for root in &roots {
-            send(root, Signal::TERM);
+            send(root, request);
         }
         let deadline = Instant::now() + grace;
         for root in &roots {

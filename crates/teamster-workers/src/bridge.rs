@@ -67,6 +67,7 @@ use crate::workplace::{Workplace, WorkplaceError};
 use agent_requests::{AgentRequests, ClientReply};
 use completion::lost_claim;
 use heartbeat::HeartbeatThread;
+pub(crate) use lifecycle::REPLACE;
 use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
 use mailbox::{MailRequest, WorkerMailbox};
 use permission_requests::{PermissionRequests, PersonRequest};
@@ -90,6 +91,8 @@ enum BridgeEvent {
     },
     /// The worker is asked to stop.
     StopRequested(Signal),
+    /// The worker's supervisor asks it to leave, because it hung, and starts it again.
+    ReplacementRequested(Signal),
     /// The claim of this task is lost, for this reason.
     ClaimLost(TaskId, String),
     /// A reader on another machine requests the worker's logs.
@@ -342,6 +345,14 @@ impl Bridge {
                 let is_now = !signal.drain;
                 self.request_stop(signal);
                 if is_now && let Some(run) = run {
+                    run.stop(StopCause::Requested, now);
+                }
+            }
+            (BridgeEvent::ReplacementRequested(signal), run) => {
+                if let Some(line) = self.lifecycle.request_replacement(signal) {
+                    self.reporter.say(&line);
+                }
+                if let Some(run) = run {
                     run.stop(StopCause::Requested, now);
                 }
             }
@@ -727,7 +738,8 @@ impl Bridge {
         }
     }
 
-    /// Leaves in order: answers the stop request, ends all remaining processes, and removes the heartbeat.
+    /// Leaves in order: answers the stop request, ends all remaining processes, and removes the heartbeat. The record of the
+    /// launch of a worker that is replaced stays: it says that the worker is to be started again.
     fn leave(mut self) -> Result<(), BridgeError> {
         self.lifecycle.set_status(WorkerStatus::Shutdown);
         let identity = self.reporter.identity().clone();
@@ -736,6 +748,7 @@ impl Bridge {
             self.reporter.say(&error.to_string());
         }
         let is_team_gone = self.lifecycle.is_team_gone();
+        let is_replaced = self.lifecycle.is_replaced() && !is_team_gone;
         let stop = self.lifecycle.take_stop();
         if !is_team_gone {
             // Late messages are included, but requests in them are no longer carried out.
@@ -751,12 +764,14 @@ impl Bridge {
             let event = self.reporter.event(stopped);
             self.reporter.store().record(&identity.team, event)?;
         }
-        record::remove(
-            self.launcher.project(),
-            &identity.team,
-            &identity.name,
-            &identity.launch,
-        )?;
+        if !is_replaced {
+            record::remove(
+                self.launcher.project(),
+                &identity.team,
+                &identity.name,
+                &identity.launch,
+            )?;
+        }
         let ended = self.lifecycle.end_heartbeat();
         if is_team_gone {
             return Ok(());
@@ -764,7 +779,9 @@ impl Bridge {
         // The heartbeat is removed before the signal: the sender of the request must see this bridge end, and no later bridge
         // may obey the same signal.
         let store = self.reporter.store();
-        store.clear_signals(&identity.team, &identity.name)?;
+        if !is_replaced {
+            store.clear_signals(&identity.team, &identity.name)?;
+        }
         let me = EventActor::from(identity.name.as_str());
         store.dismiss(&identity.team, &me, &identity.name)?;
         Ok(ended?)

@@ -1,8 +1,8 @@
 //! The files of a worker's launch: its record and its lock.
 //!
 //! The record holds what is needed to find a worker's processes again and to restart it. The bridge writes it when it
-//! starts and removes it when it ends in order, so a leftover record belongs to a worker that crashed or still runs. The
-//! supervisor writes it again for a worker that it ended and will restart.
+//! starts and removes it when it ends in order, so a leftover record belongs to a worker that crashed, still runs, or
+//! hung and is to be started again by its supervisor.
 
 use std::time::Duration;
 
@@ -86,21 +86,8 @@ fn folder(project: &Dir, team: &TeamName) -> Result<Option<Dir>, FsError> {
 pub fn write(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
     let dir = project.descend_or_create(&layout::heartbeat_folders(&record.spec.team))?;
     let name = layout::launch_file(&record.spec.worker);
-    dir.replace(&name, &to_bytes(record), Durability::Durable)
-}
-
-/// Writes the record of an ended launch again if its bridge removed it, so that the worker counts as crashed. The record
-/// of another launch stays.
-pub fn restore(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
-    let dir = project.descend_or_create(&layout::heartbeat_folders(&record.spec.team))?;
-    let name = layout::launch_file(&record.spec.worker);
-    // Somebody may start the worker at this moment.
-    dir.put_new(&name, &to_bytes(record), Durability::Durable)
-        .map(drop)
-}
-
-fn to_bytes(record: &LaunchRecord) -> Vec<u8> {
-    serde_json::to_vec_pretty(record).unwrap_or_default()
+    let bytes = serde_json::to_vec_pretty(record).unwrap_or_default();
+    dir.replace(&name, &bytes, Durability::Durable)
 }
 
 /// Removes the record of this launch; the record of a later launch stays.

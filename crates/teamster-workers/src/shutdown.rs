@@ -171,6 +171,14 @@ impl ShutdownCoordinator<'_> {
             .collect();
         let start = Instant::now();
         let living = if request.force {
+            // Not to ask the workers, but to keep a supervisor that finds one dead from starting it again. They are ended
+            // even if nothing can be written, and what keeps one request from being written keeps all.
+            for known in &living {
+                let signalled = self.signal(request, known);
+                if signalled.ok_or_trace("signal a worker").is_none() {
+                    break;
+                }
+            }
             living
         } else {
             self.wait_for_ends(request, living, start, &mut ends)?
@@ -330,11 +338,7 @@ impl ShutdownCoordinator<'_> {
         }
     }
 
-    fn ask(
-        &mut self,
-        request: &ShutdownRequest,
-        known: &mut KnownWorker,
-    ) -> Result<(), StoreError> {
+    fn signal(&self, request: &ShutdownRequest, known: &KnownWorker) -> Result<Signal, StoreError> {
         let signal = Signal {
             request_id: teamster_fs::random_hex(),
             reason: request.reason.clone(),
@@ -343,6 +347,15 @@ impl ShutdownCoordinator<'_> {
         };
         self.store
             .signal(&request.team, &request.actor, &known.worker, &signal)?;
+        Ok(signal)
+    }
+
+    fn ask(
+        &mut self,
+        request: &ShutdownRequest,
+        known: &mut KnownWorker,
+    ) -> Result<(), StoreError> {
+        let signal = self.signal(request, known)?;
         known.requests.insert(signal.request_id.clone());
         known.answer = None;
         let mut extra = Object::new();
@@ -471,13 +484,13 @@ impl ShutdownCoordinator<'_> {
             EndKind::Killed => self.release_tasks(request, known)?,
             EndKind::Confirmed | EndKind::Alive => {}
         }
-        self.store.clear_signals(&request.team, &known.worker)?;
+        let (team, worker) = (&request.team, &known.worker);
+        // The request is removed last: until the record is gone, it keeps a supervisor from starting the worker again.
         if is_over {
             let launch = known.launch.as_deref();
-            let (team, worker) = (&request.team, &known.worker);
             reclaim::remove_launch(self.store, self.project, team, worker, launch)?;
         }
-        Ok(())
+        self.store.clear_signals(team, worker)
     }
 
     /// Releases every task of a worker that was killed, and records its end.

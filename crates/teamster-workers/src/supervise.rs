@@ -15,6 +15,7 @@ use teamster_types::phrase::Phrase;
 use teamster_types::{TeamName, Time, WorkerName};
 
 use crate::alerts::EndAlerts;
+use crate::bridge::REPLACE;
 use crate::launch::{LaunchError, Launcher};
 use crate::reclaim;
 use crate::record::{self, LaunchRecord};
@@ -28,9 +29,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A worker that has run this long is stable: its earlier restarts no longer count.
 const STABLE_AFTER: Duration = Duration::from_secs(10 * 60);
-
-/// The number of events that are read at once.
-const PAGE: usize = 1_000;
 
 /// How long a stale heartbeat must stay unchanged, by the supervisor's own clock, before it counts as stale. After the
 /// machine slept or its time was set, every heartbeat looks stale for a moment; a live worker beats again within 5 seconds.
@@ -53,8 +51,6 @@ pub enum SupervisorFinding {
 struct WorkerLook {
     record: LaunchRecord,
     assessment: Assessment,
-    /// Whether it hung and was asked to stop, which it forgets when it is ended.
-    is_to_stop: bool,
     /// The processes that survived, if it had to be ended.
     survivors: Option<SurvivingProcesses>,
 }
@@ -167,7 +163,6 @@ impl<'a> Supervisor<'a> {
     pub fn check_workers(&mut self) -> Result<Vec<SupervisorFinding>, StoreError> {
         let mut looks: Vec<WorkerLook> = Vec::new();
         self.in_doubt = false;
-        let position = self.store.position(&self.team)?;
         let (beats, _) = self.store.heartbeats(&self.team)?;
         let now = self.store.now();
         self.claim_error = Heartbeat::blocking_claim_error(&beats, now, self.limits.stale).cloned();
@@ -190,16 +185,13 @@ impl<'a> Supervisor<'a> {
                 self.in_doubt = true;
                 continue;
             }
-            let worker = &record.spec.worker;
-            let is_to_stop = assessment.verdict == Verdict::Hung && self.is_to_stop(worker);
             looks.push(WorkerLook {
                 record,
                 assessment,
-                is_to_stop,
                 survivors: None,
             });
         }
-        self.end_hung(&mut looks, position);
+        self.end_hung(&mut looks);
         let mut found = Vec::new();
         for look in &looks {
             match self.act_on(look, &mut found) {
@@ -216,9 +208,8 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Ends the processes of hung workers, all at the same time: they are not proven dead. A bridge that can still react
-    /// gives its task back and removes the record of its launch, which is restored, because the worker is to be restarted,
-    /// unless somebody has asked it to stop, perhaps only after this position of the journal.
-    fn end_hung(&self, looks: &mut [WorkerLook], position: u64) {
+    /// gives its task back, and keeps the record of its launch unless somebody has asked it to stop.
+    fn end_hung(&self, looks: &mut [WorkerLook]) {
         let mut hung: Vec<&mut WorkerLook> = looks
             .iter_mut()
             .filter(|look| look.assessment.verdict == Verdict::Hung)
@@ -233,19 +224,10 @@ impl<'a> Supervisor<'a> {
                 ProcessTree::of_launch(self.machine, &record.launch, Some(&record.process))
             })
             .collect();
-        let ends = ProcessTree::end_from_roots(&trees, HUNG_GRACE);
+        let ends = ProcessTree::end_from_roots(&trees, REPLACE, HUNG_GRACE);
         drop(trees);
-        let stopped = self
-            .stopped_since(position)
-            .ok_or_trace("read which workers were stopped")
-            .unwrap_or_default();
         for (look, end) in hung.iter_mut().zip(ends) {
             look.survivors = end.err();
-            look.is_to_stop |= stopped.contains(&look.record.spec.worker);
-            if !look.is_to_stop {
-                record::restore(self.project, &look.record)
-                    .or_trace("restore the record of a launch");
-            }
         }
     }
 
@@ -308,30 +290,6 @@ impl<'a> Supervisor<'a> {
         signals.is_some_and(|signals| !signals.is_empty())
     }
 
-    /// Returns the workers that somebody has asked to stop, or has ended, after this position of the journal. The request
-    /// itself may be gone already: whoever made it removes it when the worker has ended.
-    fn stopped_since(&self, position: u64) -> Result<Vec<WorkerName>, StoreError> {
-        let mut stopped = Vec::new();
-        let mut from = position + 1;
-        loop {
-            let page = self.store.events(&self.team, from, PAGE)?;
-            for event in &page.events {
-                let worker = match event.payload() {
-                    EventKind::SignalShutdown(sent) | EventKind::SignalDrain(sent) => {
-                        Some(sent.worker)
-                    }
-                    EventKind::WorkerStopped(stopped) => stopped.worker,
-                    _ => None,
-                };
-                stopped.extend(worker.and_then(|name| name.parse::<WorkerName>().ok()));
-                from = event.seq + 1;
-            }
-            if page.events.len() < PAGE {
-                return Ok(stopped);
-            }
-        }
-    }
-
     /// Resets the restart count of a worker that has been healthy for long.
     fn reset_restarts_if_stable(&mut self, record: &LaunchRecord) {
         if self.store.now().since(record.started_at) >= STABLE_AFTER
@@ -362,7 +320,7 @@ impl<'a> Supervisor<'a> {
             &EventActor::System,
         )?;
         // A worker that was asked to stop is not restarted.
-        if look.is_to_stop || self.is_to_stop(worker) {
+        if self.is_to_stop(worker) {
             return Ok(None);
         }
         let on_record = record::read(self.project, &self.team, worker)?;

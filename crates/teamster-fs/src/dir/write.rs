@@ -65,19 +65,6 @@ impl Dir {
         Ok(())
     }
 
-    /// Creates a file like [`Self::create_new`], but atomically: no reader sees a part of it.
-    pub fn put_new(&self, name: &str, bytes: &[u8], sync: Durability) -> Result<bool, FsError> {
-        self.checked("create", name)?;
-        let temp = self.create_temp(name, bytes, sync)?;
-        let renamed = self.rename_new(&temp, self, name);
-        if !matches!(renamed, Ok(true)) {
-            self.remove(&temp).or_trace("remove a temporary file");
-        } else if sync == Durability::Durable {
-            self.sync()?;
-        }
-        renamed
-    }
-
     /// Creates a file that will be renamed to `name`, and returns its own name.
     fn create_temp(&self, name: &str, bytes: &[u8], sync: Durability) -> Result<String, FsError> {
         let new_name = || {

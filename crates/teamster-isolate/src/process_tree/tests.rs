@@ -103,7 +103,7 @@ fn several_trees_are_ended_together_and_a_root_that_reacts_ends_its_own() {
         .collect();
     let grace = Duration::from_secs(2);
     let begin = Instant::now();
-    let ends = ProcessTree::end_from_roots(&trees, grace);
+    let ends = ProcessTree::end_from_roots(&trees, Signal::TERM, grace);
     let took = begin.elapsed();
     assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 3, "{ends:?}");
     assert!(took < grace * 4, "one after the other: {took:?}");

@@ -12,6 +12,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use signal_hook::iterator::Signals;
 use teamster_fs::OrTrace as _;
 use teamster_fs::proc::Machine;
 use teamster_journal::EventKind;
@@ -32,6 +33,8 @@ use super::reporter::Reporter;
 use crate::limits::WorkerLimits;
 use crate::reclaim;
 
+/// The system signal by which the supervisor asks a bridge to leave and keep the record of its launch.
+pub(crate) const REPLACE: teamster_isolate::Signal = teamster_isolate::Signal::USR1;
 /// The shortest time between a claim that found nothing and the next one, however many events arrive.
 const CLAIM_PAUSE: Duration = Duration::from_millis(300);
 /// The poll interval for tasks that wait for a time instead of an event, such as a back-off or a better worker's turn.
@@ -120,10 +123,52 @@ impl FailureCounter {
     }
 }
 
+/// The request by which a worker leaves, if there is one.
+#[derive(Debug, Default)]
+struct StopState {
+    request: Option<Signal>,
+    /// Whether the request is the supervisor's, which starts the worker again.
+    is_replaced: bool,
+}
+
+impl StopState {
+    /// Handles a stop request. A request to stop now overrides one to finish the current task first. Returns the line
+    /// that reports it, or `None` when it changes nothing.
+    ///
+    /// A request to this worker by name also overrides the supervisor's: the worker is not to be started again. A signal
+    /// of the system does not, because the supervisor sends one to a worker that takes too long to leave.
+    fn stop(&mut self, signal: Signal) -> Option<String> {
+        let is_by_name = !signal.request_id.is_empty();
+        let is_new = match &self.request {
+            None => true,
+            Some(_) if self.is_replaced => is_by_name,
+            Some(known) => known.drain && !signal.drain,
+        };
+        self.is_replaced &= !is_by_name;
+        is_new.then(|| {
+            let how = if signal.drain {
+                "stops after the current task"
+            } else {
+                "stops now"
+            };
+            let line = format!("{how}: {}", signal.reason);
+            self.request = Some(signal);
+            line
+        })
+    }
+
+    /// Handles the supervisor's request to leave and be started again. Returns the line that reports it, or `None` when
+    /// it changes nothing: a worker that was asked to stop before stops for good, and now.
+    fn replace(&mut self, signal: Signal) -> Option<String> {
+        self.is_replaced |= self.request.is_none();
+        self.stop(signal)
+    }
+}
+
 /// The state of a worker between its start and its end.
 pub(super) struct Lifecycle {
     heartbeat: HeartbeatThread,
-    stop: Option<Signal>,
+    stop: StopState,
     team_is_gone: bool,
     failures: FailureCounter,
     /// Whether the lead was told that the worker is idle.
@@ -135,7 +180,7 @@ impl Lifecycle {
     pub(super) fn new(heartbeat: HeartbeatThread, limits: WorkerLimits) -> Self {
         Self {
             heartbeat,
-            stop: None,
+            stop: StopState::default(),
             team_is_gone: false,
             failures: FailureCounter::new(limits),
             reported_idle: false,
@@ -147,23 +192,20 @@ impl Lifecycle {
         self.heartbeat.set_status(status);
     }
 
-    /// Handles a stop request. A request to stop now overrides one to finish the current task first. Returns the line
-    /// that reports it, or `None` when it changes nothing.
+    /// Handles a stop request. Returns the line that reports it, or `None` when it changes nothing.
     pub(super) fn request_stop(&mut self, signal: Signal) -> Option<String> {
-        let is_new = match &self.stop {
-            None => true,
-            Some(known) => known.drain && !signal.drain,
-        };
-        is_new.then(|| {
-            let how = if signal.drain {
-                "stops after the current task"
-            } else {
-                "stops now"
-            };
-            let line = format!("{how}: {}", signal.reason);
-            self.stop = Some(signal);
-            line
-        })
+        self.stop.stop(signal)
+    }
+
+    /// Handles the supervisor's request to leave and be started again. Returns the line that reports it, or `None` when
+    /// it changes nothing.
+    pub(super) fn request_replacement(&mut self, signal: Signal) -> Option<String> {
+        self.stop.replace(signal)
+    }
+
+    /// Returns whether the worker leaves because its supervisor starts it again.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.stop.is_replaced
     }
 
     /// Notes that the team was deleted.
@@ -173,12 +215,12 @@ impl Lifecycle {
 
     /// Returns whether the worker was asked to stop, now or after its task.
     pub(super) fn is_stopping(&self) -> bool {
-        self.stop.is_some()
+        self.stop.request.is_some()
     }
 
     /// Returns whether the worker was asked to stop without finishing its task.
     pub(super) fn is_stopping_now(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| !stop.drain)
+        self.stop.request.as_ref().is_some_and(|stop| !stop.drain)
     }
 
     /// Returns whether the team was deleted.
@@ -258,7 +300,7 @@ impl Lifecycle {
 
     /// Takes the stop request that the worker answers when it leaves.
     pub(super) fn take_stop(&mut self) -> Option<Signal> {
-        self.stop.take()
+        self.stop.request.take()
     }
 
     /// Ends the heartbeat in order, so that other processes see that the worker has left.
@@ -369,10 +411,11 @@ impl IdleWait {
 }
 
 /// Forwards system signals to the bridge as stop requests. Ctrl-C and SIGTERM stop the worker now; when its terminal
-/// closes, the worker finishes its current task first.
+/// closes, the worker finishes its current task first. The supervisor of a worker that hangs sends [`REPLACE`].
 pub(super) fn forward_system_signals(store: Arc<dyn Store>, events: Sender<BridgeEvent>) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) else {
+    let replace = REPLACE.as_raw();
+    let Ok(mut signals) = Signals::new([SIGHUP, SIGINT, SIGTERM, replace]) else {
         return;
     };
     std::thread::spawn(move || {
@@ -383,14 +426,20 @@ pub(super) fn forward_system_signals(store: Arc<dyn Store>, events: Sender<Bridg
             let reason = match signal {
                 SIGHUP => "its terminal was closed",
                 SIGINT => "Ctrl-C",
+                _ if signal == replace => "it hung, and is replaced",
                 _ => "the system asked it to end",
             };
-            let _ = events.send(BridgeEvent::StopRequested(Signal {
+            let request = Signal {
                 request_id: String::new(),
                 reason: reason.to_owned(),
                 timestamp: store.now(),
                 drain: signal == SIGHUP,
-            }));
+            };
+            let _ = events.send(if signal == replace {
+                BridgeEvent::ReplacementRequested(request)
+            } else {
+                BridgeEvent::StopRequested(request)
+            });
         }
     });
 }
@@ -425,6 +474,39 @@ mod tests {
             IdleWait::new(None, start).before_claim(start),
             Duration::ZERO
         );
+    }
+
+    fn signal(request_id: &str, drain: bool) -> Signal {
+        Signal {
+            request_id: request_id.to_owned(),
+            reason: "a test".to_owned(),
+            timestamp: Time::from_millis(0),
+            drain,
+        }
+    }
+
+    #[test]
+    fn worker_that_is_replaced_is_started_again_unless_it_is_stopped_by_name() {
+        let mut stop = StopState::default();
+        assert!(stop.replace(signal("", false)).is_some());
+        // The supervisor asks again, then asks the rest of the tree to end.
+        assert_eq!(stop.replace(signal("", false)), None);
+        assert_eq!(stop.stop(signal("", false)), None);
+        assert!(stop.is_replaced);
+        assert!(stop.stop(signal("r1", false)).is_some());
+        assert!(!stop.is_replaced);
+        assert_eq!(stop.replace(signal("", false)), None);
+        assert!(!stop.is_replaced);
+        assert_eq!(stop.request.unwrap().request_id, "r1");
+    }
+
+    #[test]
+    fn worker_that_finishes_its_task_before_it_stops_is_not_started_again_when_it_hangs() {
+        let mut stop = StopState::default();
+        assert!(stop.stop(signal("r1", true)).is_some());
+        let line = stop.replace(signal("", false)).unwrap();
+        assert!(line.starts_with("stops now"), "{line}");
+        assert!(!stop.is_replaced);
     }
 
     fn failed() -> TaskResolution {
