@@ -13,6 +13,7 @@ use teamster_journal::payload::{GateAnswer, GateDecided};
 use teamster_journal::{EventKind, NewEvent};
 use teamster_run::host::ProjectLock;
 use teamster_store::Store as _;
+use teamster_types::flow::DecisionChannel;
 
 use crate::kit::{Call, TestProject};
 use crate::run::Shop;
@@ -485,7 +486,13 @@ fn rejection_that_lost_to_an_approval_while_it_waited_for_the_seat_is_a_conflict
             .filter_map(|file| file.path().read_link().ok());
         paths.find(|path| path.ends_with(RUN_LOCK))
     });
-    let approved = GateDecided::new(&gate, &commit, "terminal", None, &GateAnswer::Approve);
+    let approved = GateDecided::new(
+        &gate,
+        &commit,
+        DecisionChannel::Terminal,
+        None,
+        &GateAnswer::Approve,
+    );
     let approved = NewEvent::new("user", EventKind::ApprovalGiven(approved));
     let store = shop.project.store(Duration::ZERO);
     store.record(&"shop".parse().unwrap(), approved).unwrap();

@@ -8,6 +8,7 @@ use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::Store as _;
 use teamster_testkit::RunCmd;
 use teamster_testkit::wait::{LONG, poll};
+use teamster_types::flow::DecisionChannel;
 
 use super::Shop;
 use super::stops::signal;
@@ -473,7 +474,7 @@ fn answer_to_another_revision_leaves_the_prompt_for_the_present_one() {
     let mut terminal = Terminal::of_call(call);
     at_prompt(&terminal, PROMPT);
     // An answer to an earlier revision came too late, and is in the journal.
-    let late = PlanAnswered::new(7, "studio", PlanAnswer::Accept);
+    let late = PlanAnswered::new(7, DecisionChannel::Studio, PlanAnswer::Accept);
     let late = NewEvent::new(EventActor::Person, EventKind::PlanAnswered(late));
     let store = shop.project.store(std::time::Duration::ZERO);
     let seq = store.record(&"shop".parse().unwrap(), late).unwrap();

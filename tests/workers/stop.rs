@@ -67,27 +67,23 @@ fn worker_stopped_with_the_lock_of_the_team_is_ended_by_a_forced_stop() {
     assert_eq!(crew.shown(&id)["status"], "pending");
 }
 
-/// A supervisor that finds the worker dead before its record is removed must not start it again.
+/// Nobody may have to wait for a lock before the processes are killed.
 #[test]
-fn forced_stop_leaves_a_request_until_the_worker_is_gone() {
+fn forced_stop_does_not_wait_for_the_lock_that_the_worker_holds() {
     let crew = Crew::new();
-    crew.task("long");
-    crew.start("ann", "echo up; sleep 600");
-    crew.until("ann at work", || {
-        crew.worker("ann")["status"] == "executing"
-    });
+    crew.task("hold the lock");
+    crew.start_lock_holder("ann");
+    let start = Instant::now();
     crew.project
-        .run(["worker", "stop", "ann", "--force"])
+        .call(["worker", "stop", "ann", "--force"])
+        .env("TEAMSTER_STORE_PATIENCE", "120s")
+        .run()
         .exits(0);
-    let asked = crew.events("signal.shutdown");
-    assert_eq!(asked.len(), 1, "{asked:?}");
-    let ended = crew.events("worker.stopped");
-    assert!(
-        asked[0]["seq"].as_u64() < ended[0]["seq"].as_u64(),
-        "{asked:?} {ended:?}"
-    );
-    let signals = crew.project.claude("teams/crew/signals/ann.shutdown");
-    assert!(!signals.exists(), "a later launch would obey it");
+    assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
+    let launch = crew.project.folder();
+    let launch = launch.join(".omc/state/team-bridge/crew/ann.launch.json");
+    assert!(!launch.exists(), "a supervisor would start it again");
+    assert_eq!(crew.events("worker.stopped").len(), 1);
 }
 
 #[test]

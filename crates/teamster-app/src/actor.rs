@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use teamster_fs::processes;
 use teamster_journal::EventActor;
 use teamster_store::Reader;
+use teamster_types::flow::DecisionChannel;
 use teamster_types::{TeamName, WorkerName};
 
 use crate::env_vars;
@@ -95,10 +96,10 @@ impl Actor {
     }
 
     /// Returns the name of the channel through which a decision came, for the journal.
-    pub const fn via(&self) -> &'static str {
+    pub const fn via(&self) -> DecisionChannel {
         match self {
-            Self::Page => "studio",
-            Self::Person | Self::Worker(_) | Self::Program => "terminal",
+            Self::Page => DecisionChannel::Studio,
+            Self::Person | Self::Worker(_) | Self::Program => DecisionChannel::Terminal,
         }
     }
 

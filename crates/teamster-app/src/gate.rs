@@ -153,7 +153,8 @@ fn gate_has_changed() -> AppError {
 
 /// Checks that no different answer has been given.
 fn must_be_first(state: &RunState, gate: &Gate, answered: &GateAnswer) -> Result {
-    let given = state.decision.iter().chain(&state.answers);
+    let answers = state.answers.iter().map(|(_, answer)| answer);
+    let given = state.decision.iter().chain(answers);
     let mut given = given.filter(|given| given.gate == gate.id && given.commit == gate.commit);
     match given.next() {
         Some(first) if first.answer != *answered => Err(already_answered(&first.answer)),
@@ -198,10 +199,7 @@ fn present_gate(team: &TeamName, state: &RunState) -> Result<Gate> {
         return Err(none("it has no run"));
     }
     if let Some(finished) = &state.finished {
-        return Err(none(&format!(
-            "its run ended, {}",
-            finished.end.word().replace('_', " ")
-        )));
+        return Err(none(&format!("its run ended, {}", finished.end.words())));
     }
     match &state.gate {
         Some(gate) => Ok(gate.clone()),
@@ -272,7 +270,7 @@ fn wait(
             if !is_over {
                 continue;
             }
-            if word == "approved" && outcome.is_none() {
+            if *mine == GateAnswer::Approve && outcome.is_none() {
                 return Err(AppError::new(
                     ErrorKind::Conflict,
                     format!("it has not landed: {why}"),

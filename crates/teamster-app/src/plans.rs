@@ -159,7 +159,7 @@ fn must_be_open<'a>(team: &TeamName, state: &'a RunState) -> Result<&'a PlanProp
         let why = if state.spec.is_none() {
             "it has no run".to_owned()
         } else if let Some(finished) = &state.finished {
-            format!("its run ended, {}", finished.end.word().replace('_', " "))
+            format!("its run ended, {}", finished.end.words())
         } else if state.plan_questions().next().is_some() {
             "the leader waits for answers to its questions".to_owned()
         } else {

@@ -3,9 +3,7 @@
 use teamster_fs::Dir;
 use teamster_isolate::git::{Git, Repo};
 use teamster_journal::payload::GateAnswer;
-use teamster_party::{
-    ApprovalDecision, DecisionChannel, NewApproval, Party, PartySession, TakenStep,
-};
+use teamster_party::{ApprovalDecision, NewApproval, Party, PartySession, TakenStep};
 use teamster_store::{Clock as _, SystemClock};
 use teamster_types::TeamName;
 
@@ -92,17 +90,13 @@ fn step(
 ) -> Result<TakenStep> {
     let now = SystemClock.now();
     let stepped = party.transition(decision.phase(), reason, now)?;
-    let via = match app.actor.via() {
-        "studio" => DecisionChannel::Studio,
-        _ => DecisionChannel::Terminal,
-    };
     party.record_approval(
         &NewApproval {
             decision,
             commit,
             base: String::new(),
             session_id: session.id.clone(),
-            via,
+            via: app.actor.via(),
             reason: reason.to_owned(),
         },
         now,

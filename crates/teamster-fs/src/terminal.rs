@@ -46,7 +46,7 @@ pub fn columns() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Keeps the terminal of the standard input from showing control keys as text until this is dropped. A `^C` at the end
+/// Keeps the terminal of the standard error from showing control keys as text until this is dropped. A `^C` at the end
 /// of the last line moves the cursor, and a program that redraws its last lines then misses one of them.
 #[derive(Debug)]
 pub struct HiddenControlKeys {
@@ -72,14 +72,16 @@ impl Drop for HiddenControlKeys {
 
 /// Lets the terminal show control keys as text or not, and returns whether that changed anything.
 fn show_control_keys(shown: bool) -> bool {
-    let Ok(mut modes) = tcgetattr(rustix::stdio::stdin()) else {
+    // The live lines are drawn there; the standard input may be something else.
+    let terminal = rustix::stdio::stderr();
+    let Ok(mut modes) = tcgetattr(terminal) else {
         return false;
     };
     if is_in_background() || modes.local_modes.contains(LocalModes::ECHOCTL) == shown {
         return false;
     }
     modes.local_modes.set(LocalModes::ECHOCTL, shown);
-    tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &modes).is_ok()
+    tcsetattr(terminal, OptionalActions::Now, &modes).is_ok()
 }
 
 #[derive(Debug)]

@@ -48,7 +48,7 @@ pub use collaboration::{
 pub use event::{Event, LINE_LIMIT, NewEvent, family};
 pub use kind::{EventKind, EventType, UnparsedEvent};
 pub use leader_state::LeaderState;
-pub use permissions::PermissionHistory;
+pub use permissions::{OpenRequests, PermissionHistory, PermissionRequest};
 pub use planning::{PlanProposal, PlanReply, Planning};
 pub use questions::{Question, QuestionStatus, Questions};
 pub use run_history::{
@@ -59,6 +59,4 @@ pub use run_state::{
     RunState, StageEntry, on_candidate,
 };
 pub use task_failures::{RepeatedFailure, TaskFailures};
-pub use team_state::{
-    Mark, PermissionRequest, Span, SpanEnd, TaskHistory, TeamState, WorkerPhase, WorkerState,
-};
+pub use team_state::{Mark, Span, SpanEnd, TaskHistory, TeamState, WorkerPhase, WorkerState};

@@ -141,6 +141,7 @@ impl Planning {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use teamster_types::flow::DecisionChannel;
 
     use super::*;
     use crate::event::NewEvent;
@@ -160,7 +161,11 @@ mod tests {
     }
 
     fn answered(revision: u32, answer: PlanAnswer) -> EventKind {
-        EventKind::PlanAnswered(PlanAnswered::new(revision, "terminal", answer))
+        EventKind::PlanAnswered(PlanAnswered::new(
+            revision,
+            DecisionChannel::Terminal,
+            answer,
+        ))
     }
 
     fn fold(events: Vec<EventKind>) -> Planning {

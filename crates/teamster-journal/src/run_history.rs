@@ -17,7 +17,8 @@ use crate::payload::{
 /// The history of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunHistory {
-    /// The specification of the run, as recorded when it began.
+    /// The specification of the run as recorded last, even if no run can be made of it. [`RunState`](crate::RunState)
+    /// sets it.
     pub spec: Option<RunSpec>,
     /// When the run began.
     pub started: Option<Time>,
@@ -177,12 +178,11 @@ impl RunHistory {
         self.stages.iter().zip(ends.chain([last]))
     }
 
-    /// Applies one event. `is_open` says whether the gate was waiting for a decision before it.
-    pub(crate) fn apply(&mut self, event: &Event, what: &EventKind, is_open: bool) {
+    /// Applies one event. `counts` says whether it is an answer or a decision at the gate that counts.
+    pub(crate) fn apply(&mut self, event: &Event, what: &EventKind, counts: bool) {
         match what {
-            EventKind::RunStarted(started) => {
+            EventKind::RunStarted(_) => {
                 *self = Self {
-                    spec: Some(started.spec.clone()),
                     started: Some(event.ts),
                     ..Self::default()
                 };
@@ -213,7 +213,7 @@ impl RunHistory {
             }
             EventKind::VerifyPassed(result) => self.check(event, result, CheckVerdict::Passed),
             EventKind::VerifyFlaky(result) => self.check(event, result, CheckVerdict::Flaky),
-            EventKind::VerifyFailed(result) => self.check(event, result, result.failure()),
+            EventKind::VerifyFailed(result) => self.check(event, result, CheckVerdict::Failed),
             EventKind::MergePredicted(predicted) => {
                 let merge = self.merge(event, MergeStanding::Predicted, &predicted.commit);
                 merge.predicted = predicted.result;
@@ -235,18 +235,24 @@ impl RunHistory {
             }
             EventKind::ApprovalShown(shown) => self.shown = Some(shown.clone()),
             EventKind::ApprovalRequested(opened) => self.open_gate(event, opened),
-            // An answer at a closed gate changes nothing.
-            EventKind::ApprovalAnswered(decided) if is_open => {
+            EventKind::ApprovalAnswered(decided) if counts => {
                 self.answer(event, decided, None);
             }
-            EventKind::ApprovalGiven(decided) => self.answer(event, decided, Some("approve")),
-            EventKind::ApprovalRefused(decided) => self.answer(event, decided, Some("reject")),
-            EventKind::ApprovalRevised(decided) => self.answer(event, decided, Some("revise")),
+            EventKind::ApprovalGiven(decided) if counts => {
+                self.answer(event, decided, Some("approve"));
+            }
+            EventKind::ApprovalRefused(decided) if counts => {
+                self.answer(event, decided, Some("reject"));
+            }
+            EventKind::ApprovalRevised(decided) if counts => {
+                self.answer(event, decided, Some("revise"));
+            }
             _ => self.collaboration.apply(event, what),
         }
     }
 
-    fn check(&mut self, event: &Event, result: &CheckResult, verdict: CheckVerdict) {
+    fn check(&mut self, event: &Event, result: &CheckResult, of_kind: CheckVerdict) {
+        let verdict = result.verdict_or(of_kind);
         let mut checks = self.checks.iter_mut().rev();
         let begun = checks.find(|check| check.verdict.is_none() && check.is_same(result));
         if let Some(check) = begun {

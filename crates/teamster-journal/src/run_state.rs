@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use teamster_types::flow::{FlowKind, Stage};
+use teamster_types::flow::{DecisionChannel, FlowKind, Stage};
 use teamster_types::phrase::Wording;
 use teamster_types::{TaskId, Time};
 
@@ -89,8 +89,8 @@ pub struct GateDecision {
     pub commit: String,
     /// The answer.
     pub answer: GateAnswer,
-    /// The channel of the decision: `terminal`, `studio`, `command` or `flag`.
-    pub via: String,
+    /// The channel of the decision.
+    pub via: DecisionChannel,
 }
 
 impl GateDecision {
@@ -100,7 +100,7 @@ impl GateDecision {
             gate: event.gate.clone(),
             commit: event.commit.clone(),
             answer: event.answer()?,
-            via: event.via.clone(),
+            via: DecisionChannel::of(&event.via),
         })
     }
 }
@@ -226,8 +226,8 @@ pub struct RunState {
     pub candidates: BTreeMap<TaskId, Vec<Checked>>,
     /// The gate, while it is open.
     pub gate: Option<Gate>,
-    /// Answers that the host has not validated yet.
-    pub answers: Vec<GateDecision>,
+    /// Answers since the gate opened, each with the position of its event. The host has not validated all of them yet.
+    pub answers: Vec<(u64, GateDecision)>,
     /// The decision at the gate.
     pub decision: Option<GateDecision>,
     /// A person's request to the current host, from outside its terminal, to stop.
@@ -292,8 +292,8 @@ impl RunState {
         if let EventKind::RunStarted(_) = what {
             self.forget_last_run();
         }
-        let is_open = self.open_gate().is_some();
-        self.history.apply(event, what, is_open);
+        let counts = self.counts(what);
+        self.history.apply(event, what, counts);
         self.questions.apply(event, what);
         self.permissions.apply(event, what);
         self.planning.apply(event, what);
@@ -333,7 +333,7 @@ impl RunState {
             EventKind::VerifyStarted(started) => self.under_way = Some(started.launch.clone()),
             EventKind::VerifyPassed(result) => self.check(result, CheckVerdict::Passed),
             EventKind::VerifyFlaky(result) => self.check(result, CheckVerdict::Flaky),
-            EventKind::VerifyFailed(result) => self.check(result, result.failure()),
+            EventKind::VerifyFailed(result) => self.check(result, CheckVerdict::Failed),
             EventKind::ReviewStarted(started) => self.begin_review(event.ts, started),
             EventKind::ReviewFinished(finished) => {
                 let outcome = ReviewOutcome::Finished(finished.clone());
@@ -349,11 +349,17 @@ impl RunState {
             }
             EventKind::ApprovalRequested(opened) => self.ask_at_gate(opened),
             EventKind::ApprovalAnswered(answer) => {
-                self.answers.extend(GateDecision::from_event(answer));
+                let answer = GateDecision::from_event(answer);
+                self.answers
+                    .extend(answer.map(|answer| (event.seq, answer)));
             }
             EventKind::ApprovalGiven(decided)
             | EventKind::ApprovalRefused(decided)
-            | EventKind::ApprovalRevised(decided) => self.decide(decided),
+            | EventKind::ApprovalRevised(decided)
+                if counts =>
+            {
+                self.decision = GateDecision::from_event(decided);
+            }
             EventKind::MergeMerged(merged) => self.set_head(merged.merge.as_ref()),
             EventKind::MergeAdopted(adopted) => self.set_head(adopted.merge.as_ref()),
             EventKind::MergeCaughtUp(caught_up) => {
@@ -547,6 +553,7 @@ impl RunState {
     }
 
     fn set_spec(&mut self, spec: &RunSpec) {
+        self.history.spec = Some(spec.clone());
         if spec.can_be_run() {
             self.spec = Some(spec.clone());
         }
@@ -637,9 +644,9 @@ impl RunState {
         });
     }
 
-    fn check(&mut self, result: &CheckResult, verdict: CheckVerdict) {
+    fn check(&mut self, result: &CheckResult, of_kind: CheckVerdict) {
         self.under_way = None;
-        let checked = result.checked(result.verdict.unwrap_or(verdict));
+        let checked = result.checked(result.verdict_or(of_kind));
         if result.on == ON_BASE {
             self.base.retain(|known| known.command != checked.command);
             self.base.push(checked);
@@ -659,17 +666,18 @@ impl RunState {
         self.checks.push(checked);
     }
 
-    /// Applies a decision. It counts only for the gate and the commit that it names, and only once.
-    fn decide(&mut self, decided: &GateDecided) {
-        let Some(decision) = GateDecision::from_event(decided) else {
-            return;
-        };
-        let fits = self
-            .gate
-            .as_ref()
-            .is_some_and(|gate| gate.id == decision.gate && gate.commit == decision.commit);
-        if fits && self.decision.is_none() {
-            self.decision = Some(decision);
+    /// Returns whether an answer or a decision at the gate counts. An answer counts while the gate waits for one. A
+    /// decision counts only for the gate and the commit that it names, and only once.
+    fn counts(&self, what: &EventKind) -> bool {
+        match what {
+            EventKind::ApprovalAnswered(_) => self.open_gate().is_some(),
+            EventKind::ApprovalGiven(decided)
+            | EventKind::ApprovalRefused(decided)
+            | EventKind::ApprovalRevised(decided) => {
+                let fits = |gate: &Gate| gate.id == decided.gate && gate.commit == decided.commit;
+                self.decision.is_none() && self.gate.as_ref().is_some_and(fits)
+            }
+            _ => false,
         }
     }
 

@@ -17,7 +17,7 @@ use teamster_types::{TaskId, Time};
 
 use crate::event::Event;
 use crate::kind::EventKind;
-use crate::payload::{AgentEventRecorded, SecretKept, TaskChange, WorkerProgress};
+use crate::payload::{SecretKept, TaskChange, WorkerProgress};
 use crate::questions::Questions;
 use crate::run_state::RunState;
 
@@ -149,8 +149,6 @@ pub struct WorkerState {
     pub failed_in_a_row: u32,
     /// How long it has had tasks, without the running attempts.
     busy: Duration,
-    /// Its agent's permission requests that wait for a person.
-    pub requests: Vec<PermissionRequest>,
     /// Its agent's report of the progress of the current task.
     pub progress: Option<WorkerProgress>,
     /// The provider limit that it waits for, while it is [`WorkerPhase::Limited`].
@@ -211,51 +209,6 @@ pub struct Mark {
     pub words: String,
     /// The message codes of this text, for translation; empty if teamster did not write it.
     pub words_codes: Vec<PhraseKey>,
-}
-
-/// An agent's permission request that waits for a person's answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Request")]
-pub struct PermissionRequest {
-    /// Its id, for the answer.
-    pub request: String,
-    /// What the agent wants to do.
-    pub what: String,
-    /// The task that it is for.
-    pub task_id: Option<TaskId>,
-    /// When it was made.
-    pub asked_at: Time,
-    /// The command that allows it.
-    pub command: String,
-    /// The position of the event that made the request. It distinguishes requests with the same id, because a client
-    /// may reuse ids across its processes.
-    #[serde(skip)]
-    pub seq: u64,
-}
-
-impl PermissionRequest {
-    /// Adds an agent's request to `open`, or removes it when it was answered.
-    pub fn follow(open: &mut Vec<Self>, event: &Event, agent: &AgentEventRecorded) {
-        let Some(request) = &agent.request else {
-            return;
-        };
-        match agent.what.as_str() {
-            "asked" => open.push(Self {
-                request: request.clone(),
-                what: agent.text.clone(),
-                task_id: event.task_id.clone(),
-                asked_at: event.ts,
-                command: format!(
-                    "teamster worker answer {} {request} allow --team {}",
-                    event.actor, event.team
-                ),
-                seq: event.seq,
-            }),
-            "answered" => open.retain(|waiting| waiting.request != *request),
-            _ => {}
-        }
-    }
 }
 
 impl TeamState {
@@ -374,10 +327,8 @@ impl TeamState {
                 self.worker(or_actor(Some(sent.worker.as_str()), event))
                     .asked_to = Some("drain");
             }
-            EventKind::AgentEvent(agent) => {
-                let worker = self.worker(event.actor.as_str());
-                worker.last_event_at = Some(event.ts);
-                PermissionRequest::follow(&mut worker.requests, event, agent);
+            EventKind::AgentEvent(_) => {
+                self.worker(event.actor.as_str()).last_event_at = Some(event.ts);
             }
             EventKind::HookReceived(_) | EventKind::MessageSent(_) | EventKind::FindingAdded(_) => {
                 self.is_active(event.actor.as_str(), event);
@@ -442,17 +393,12 @@ impl TeamState {
             task.holder = Some(event.actor.to_string());
             let subject = task.subject.clone();
             self.worker(event.actor.as_str()).claim(id, subject, event);
-        } else {
-            for worker in self.workers.values_mut() {
-                let requests = &mut worker.requests;
-                requests.retain(|request| request.task_id.as_ref() != Some(id));
-            }
         }
     }
 }
 
 /// Returns how an event ends an attempt at a task, or `None` when the attempt continues.
-fn end_of_attempt(what: &EventKind) -> Option<SpanEnd> {
+pub(crate) fn end_of_attempt(what: &EventKind) -> Option<SpanEnd> {
     match what {
         EventKind::TaskClaimed(_)
         | EventKind::TaskReleased(_)
@@ -570,14 +516,12 @@ impl WorkerState {
         };
         match what {
             EventKind::WorkerSpawned(_) => {
-                self.requests.clear();
                 self.verdict = None;
                 self.asked_to = None;
                 self.failed_in_a_row = 0;
                 self.enter(WorkerPhase::Spawning, event);
             }
             EventKind::WorkerStarted(_) => {
-                self.requests.clear();
                 self.verdict = None;
                 self.last_event_at = Some(event.ts);
                 let phase = match self.holds {
@@ -587,13 +531,11 @@ impl WorkerState {
                 self.enter(phase, event);
             }
             EventKind::WorkerStopped(_) => {
-                self.requests.clear();
                 self.verdict = None;
                 self.asked_to = None;
                 self.enter(WorkerPhase::Stopped, event);
             }
             EventKind::WorkerDead(_) => {
-                self.requests.clear();
                 self.verdict = said(Verdict::Dead);
                 self.enter(WorkerPhase::Dead, event);
             }
@@ -683,6 +625,11 @@ impl<'a> AboutWorker<'a> {
             _ => return None,
         })
     }
+}
+
+/// Returns the worker that an event is about: the named one, otherwise the event's actor.
+pub(crate) fn worker_of<'a>(event: &'a Event, what: &'a EventKind) -> &'a str {
+    or_actor(AboutWorker::of(what).and_then(|about| about.worker), event)
 }
 
 /// Returns the given name, or that of the event's actor.

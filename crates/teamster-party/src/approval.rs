@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use teamster_fs::{Durability, layout};
 use teamster_types::Time;
+use teamster_types::flow::DecisionChannel;
 use teamster_types::redact::redact;
 
 use crate::{Party, PartyError, Result};
@@ -38,18 +39,6 @@ impl ApprovalDecision {
         let all = [Self::Approved, Self::Rejected, Self::Revision];
         all.into_iter().find(|decision| decision.phase() == phase)
     }
-}
-
-/// The channel of a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DecisionChannel {
-    /// By a person at a terminal.
-    Terminal,
-    /// By a person in Studio.
-    Studio,
-    /// By an option of the command that started the run.
-    Flag,
 }
 
 /// A decision to record.

@@ -37,7 +37,7 @@ use std::time::Duration;
 use teamster_fs::{Dir, Lock, LockWait, layout};
 use teamster_types::TeamName;
 
-pub use approval::{ApprovalDecision, ApprovalRecord, DecisionChannel, NewApproval};
+pub use approval::{ApprovalDecision, ApprovalRecord, NewApproval};
 pub use error::{PartyError, PartyErrorKind};
 pub use finding::{PHASES, Phase};
 pub use session::{FixLoop, MAX_ATTEMPTS, NewSession, PartySession, PhaseChange, TakenStep};

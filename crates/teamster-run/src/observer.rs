@@ -5,6 +5,7 @@ use std::time::Duration;
 pub use teamster_journal::payload::StopLevel;
 use teamster_journal::payload::{GateAnswer, PlanAnswer, PlanProposed, QuestionId, RunSpec};
 use teamster_journal::{Event, Question, RunState};
+use teamster_types::flow::DecisionChannel;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
 
@@ -99,8 +100,8 @@ pub struct PersonReply {
 pub struct GateReply {
     /// The decision.
     pub answer: GateAnswer,
-    /// The way it was given: `terminal`, `studio`, `flag`.
-    pub via: &'static str,
+    /// The channel of the decision.
+    pub via: DecisionChannel,
     /// The gate that the person looked at, where it is not the one that was shown here.
     pub gate: Option<String>,
 }

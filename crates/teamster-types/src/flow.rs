@@ -55,6 +55,38 @@ impl FlowKind {
     }
 }
 
+/// The channel of a decision at the gate, or about a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DecisionChannel {
+    /// By a person at a terminal.
+    Terminal,
+    /// By a person in Studio.
+    Studio,
+    /// By an option of the command that started the run.
+    Flag,
+}
+
+impl DecisionChannel {
+    /// Returns the channel of this name. A name that this version does not know counts as a terminal.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "studio" => Self::Studio,
+            "flag" => Self::Flag,
+            _ => Self::Terminal,
+        }
+    }
+
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Terminal => "terminal",
+            Self::Studio => "studio",
+            Self::Flag => "flag",
+        }
+    }
+}
+
 /// The `from` of an edge that leaves every state in which work goes on.
 pub const ANY: &str = "*";
 

@@ -1,9 +1,7 @@
 //! What needs a person's decision: permission requests of agents, and the work of a run at its gate.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
-use teamster_journal::{Event, EventKind, EventType, PermissionRequest, RunState};
+use teamster_journal::{Event, EventType, OpenRequests, PermissionRequest, RunState};
 use teamster_store::{ReadStore, Result};
 use teamster_types::TeamName;
 use teamster_types::phrase::Wording;
@@ -40,13 +38,12 @@ pub fn all_waiting(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<WaitingR
     {
         return Ok(Vec::new());
     }
-    let open = OpenRequests::read(read, team)?.0.into_iter();
+    let open = open_requests(read, team)?;
     Ok(open
-        .flat_map(|(worker, open)| {
-            open.into_iter().map(move |request| WaitingRequest {
-                worker: worker.clone(),
-                request,
-            })
+        .iter()
+        .map(|(worker, request)| WaitingRequest {
+            worker: worker.to_owned(),
+            request: request.clone(),
         })
         .collect())
 }
@@ -57,58 +54,25 @@ pub fn waiting(
     team: &TeamName,
     worker: &str,
 ) -> Result<Vec<PermissionRequest>> {
-    let mut open = OpenRequests::read(read, team)?;
-    Ok(open.0.remove(worker).unwrap_or_default())
+    Ok(open_requests(read, team)?.of(worker).to_vec())
 }
 
-/// The permission requests that wait for an answer, by worker. Workers without any are not in the map.
-#[derive(Default)]
-struct OpenRequests(BTreeMap<String, Vec<PermissionRequest>>);
+/// Returns the requests that wait for an answer, from the recent events of the journal.
+fn open_requests(read: &dyn ReadStore, team: &TeamName) -> Result<OpenRequests> {
+    let mut open = OpenRequests::default();
+    for_recent(read, team, LOOKED_THROUGH, |event| follow(&mut open, event))?;
+    Ok(open)
+}
 
-impl OpenRequests {
-    fn read(read: &dyn ReadStore, team: &TeamName) -> Result<Self> {
-        let mut open = Self::default();
-        for_recent(read, team, LOOKED_THROUGH, |event| open.apply(event))?;
-        Ok(open)
-    }
-
-    fn apply(&mut self, event: &Event) {
-        if event.is(EventType::AgentEvent) {
-            // Of the many events of agents, few are about a request.
-            if event.data.contains_key("request")
-                && let EventKind::AgentEvent(agent) = event.payload()
-            {
-                let open = self.0.entry(event.actor.to_string()).or_default();
-                PermissionRequest::follow(open, event, &agent);
-            }
-        } else if !self.0.is_empty() {
-            self.end(event);
-        }
-        self.0.retain(|_, open| !open.is_empty());
-    }
-
-    /// Removes the requests of agents that were restarted or have ended, and of attempts that are over.
-    fn end(&mut self, event: &Event) {
-        match event.payload() {
-            EventKind::WorkerSpawned(_)
-            | EventKind::WorkerStarted(_)
-            | EventKind::WorkerStopped(_) => {
-                self.0.remove(event.actor.as_str());
-            }
-            EventKind::TaskCompleted(_)
-            | EventKind::TaskFailed(_)
-            | EventKind::TaskBlocked(_)
-            | EventKind::TaskReleased(_)
-            | EventKind::TaskRequeued(_) => {
-                for open in self.0.values_mut() {
-                    open.retain(|waiting| waiting.task_id != event.task_id);
-                }
-            }
-            EventKind::WorkerDead(dead) => {
-                self.0.remove(dead.worker.as_deref().unwrap_or_default());
-            }
-            _ => {}
-        }
+/// Applies an event. Of the many events of agents, few are about a request, and only those are parsed.
+fn follow(open: &mut OpenRequests, event: &Event) {
+    let may_matter = if event.is(EventType::AgentEvent) {
+        event.data.contains_key("request")
+    } else {
+        !open.is_empty()
+    };
+    if may_matter {
+        open.apply(event, &event.payload());
     }
 }
 
@@ -188,10 +152,10 @@ mod tests {
         let names = |events: &[Event]| {
             let mut open = OpenRequests::default();
             for event in events {
-                open.apply(event);
+                follow(&mut open, event);
             }
-            let own = open.0.remove("ann").unwrap_or_default();
-            own.into_iter().map(|open| open.request).collect::<Vec<_>>()
+            let own = open.of("ann").iter();
+            own.map(|open| open.request.clone()).collect::<Vec<_>>()
         };
         let mut events = vec![asked("ann", "r1"), asked("ben", "r2"), asked("ann", "r3")];
         assert_eq!(names(&events), ["r1", "r3"]);

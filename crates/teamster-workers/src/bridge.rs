@@ -55,7 +55,7 @@ use teamster_types::heartbeat::{ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::process::ProcessId;
 use teamster_types::team::TeamOrigin;
-use teamster_types::{TaskId, Time};
+use teamster_types::{TaskId, Time, WorkerName};
 
 use crate::alerts::EndAlerts;
 use crate::attempt::{AttemptCommand, StopCause};
@@ -175,6 +175,26 @@ pub enum BridgeError {
     /// The workplace could not be created.
     #[error(transparent)]
     Place(#[from] WorkplaceError),
+    /// The worker that this bridge replaces was asked to stop meanwhile.
+    #[error("{0} was asked to stop before it was restarted")]
+    Stopped(WorkerName),
+}
+
+/// Checks, for a bridge that replaces a dead one, that nobody has stopped the worker since its supervisor decided that:
+/// whoever stops a worker leaves a request, and then removes the record of its launch. Creating the workplace can take
+/// minutes, so this is the last step before the bridge records itself.
+fn must_be_wanted(
+    store: &dyn Store,
+    project: &Dir,
+    identity: &WorkerIdentity,
+) -> Result<(), BridgeError> {
+    let (team, worker) = (&identity.team, &identity.name);
+    let is_wanted =
+        record::read(project, team, worker)?.is_some() && store.signals(team, worker)?.is_empty();
+    if is_wanted {
+        return Ok(());
+    }
+    Err(BridgeError::Stopped(worker.clone()))
 }
 
 /// A worker's own process.
@@ -211,6 +231,9 @@ impl Bridge {
             provider: config.provider,
             launch: config.launch,
         };
+        if config.restarts > 0 {
+            must_be_wanted(&*store, &project, &identity)?;
+        }
         // A signal that was meant for an earlier bridge of this name does not concern this one.
         store.clear_signals(&identity.team, &identity.name)?;
         let record = LaunchRecord {
@@ -748,13 +771,22 @@ impl Bridge {
             self.reporter.say(&error.to_string());
         }
         let is_team_gone = self.lifecycle.is_team_gone();
+        if !is_team_gone {
+            // Late messages are included. Of the requests in them only one to stop still matters: a worker that was asked
+            // to stop, however late, is not started again.
+            for request in self.mailbox.read_mail(&mut self.reporter) {
+                if let MailRequest::Stop(signal) = request {
+                    self.request_stop(signal);
+                }
+            }
+            self.has_stop_signal();
+        }
         let is_replaced = self.lifecycle.is_replaced() && !is_team_gone;
         let stop = self.lifecycle.take_stop();
         if !is_team_gone {
-            // Late messages are included, but requests in them are no longer carried out.
-            drop(self.mailbox.read_mail(&mut self.reporter));
             self.mailbox.report_undelivered(&mut self.reporter);
-            if let Some(stop) = &stop {
+            // The supervisor waits for no answer.
+            if let Some(stop) = stop.as_ref().filter(|_| !is_replaced) {
                 self.reporter.acknowledge_stop(stop);
             }
             let stopped = EventKind::WorkerStopped(WorkerStopped {

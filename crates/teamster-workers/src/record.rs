@@ -97,11 +97,23 @@ pub fn remove(
     worker: &WorkerName,
     launch: &str,
 ) -> Result<(), FsError> {
-    let is_it = read(project, team, worker)?.is_some_and(|record| record.launch == launch);
-    if is_it && let Some(dir) = folder(project, team)? {
+    take(project, team, worker, launch).map(drop)
+}
+
+/// Removes the record of this launch and returns it; the record of a later launch stays.
+pub fn take(
+    project: &Dir,
+    team: &TeamName,
+    worker: &WorkerName,
+    launch: &str,
+) -> Result<Option<LaunchRecord>, FsError> {
+    let record = read(project, team, worker)?.filter(|record| record.launch == launch);
+    if record.is_some()
+        && let Some(dir) = folder(project, team)?
+    {
         dir.remove(&layout::launch_file(worker))?;
     }
-    Ok(())
+    Ok(record)
 }
 
 /// Returns the record of a worker, or `None` when there is none that can be read.

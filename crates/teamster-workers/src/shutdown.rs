@@ -27,6 +27,7 @@ use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TeamName, WorkerName};
 
 use crate::alerts::EndAlerts;
+use crate::record::LaunchRecord;
 use crate::{process, reclaim, record};
 
 /// The poll interval while waiting for workers to end.
@@ -170,15 +171,13 @@ impl ShutdownCoordinator<'_> {
             .map(|known| EndedWorker::new(known, EndKind::Gone, ""))
             .collect();
         let start = Instant::now();
+        let mut withdrawn: Vec<LaunchRecord> = Vec::new();
         let living = if request.force {
-            // Not to ask the workers, but to keep a supervisor that finds one dead from starting it again. They are ended
-            // even if nothing can be written, and what keeps one request from being written keeps all.
-            for known in &living {
-                let signalled = self.signal(request, known);
-                if signalled.ok_or_trace("signal a worker").is_none() {
-                    break;
-                }
-            }
+            withdrawn.extend(
+                living
+                    .iter()
+                    .filter_map(|known| self.withdraw_record(request, known)),
+            );
             living
         } else {
             self.wait_for_ends(request, living, start, &mut ends)?
@@ -195,10 +194,32 @@ impl ShutdownCoordinator<'_> {
                 self.end(request, known)
             });
         }
+        for record in withdrawn {
+            let is_it = |end: &EndedWorker| end.known.worker == record.spec.worker;
+            if ends
+                .iter()
+                .any(|end| is_it(end) && end.how == EndKind::Alive)
+            {
+                record::write(self.project, &record).or_trace("restore the record of a launch");
+            }
+        }
         self.clean_up_all(request, &mut ends)?;
         let mut stopped: Vec<StoppedWorker> = ends.into_iter().map(StoppedWorker::from).collect();
         stopped.sort_by(|a, b| a.worker.cmp(&b.worker));
         Ok(stopped)
+    }
+
+    /// Removes the record of a worker's launch and returns it: without one, no supervisor starts the worker again when it
+    /// finds it dead. This needs no lock, so that nothing delays the end of the worker.
+    fn withdraw_record(
+        &self,
+        request: &ShutdownRequest,
+        known: &KnownWorker,
+    ) -> Option<LaunchRecord> {
+        let launch = known.launch.as_deref()?;
+        record::take(self.project, &request.team, &known.worker, launch)
+            .ok_or_trace("remove the record of a launch")
+            .flatten()
     }
 
     /// Asks workers to exit, and waits until the deadline. Adds those that ended to `ends`, and returns the others.
@@ -338,7 +359,11 @@ impl ShutdownCoordinator<'_> {
         }
     }
 
-    fn signal(&self, request: &ShutdownRequest, known: &KnownWorker) -> Result<Signal, StoreError> {
+    fn ask(
+        &mut self,
+        request: &ShutdownRequest,
+        known: &mut KnownWorker,
+    ) -> Result<(), StoreError> {
         let signal = Signal {
             request_id: teamster_fs::random_hex(),
             reason: request.reason.clone(),
@@ -347,15 +372,6 @@ impl ShutdownCoordinator<'_> {
         };
         self.store
             .signal(&request.team, &request.actor, &known.worker, &signal)?;
-        Ok(signal)
-    }
-
-    fn ask(
-        &mut self,
-        request: &ShutdownRequest,
-        known: &mut KnownWorker,
-    ) -> Result<(), StoreError> {
-        let signal = self.signal(request, known)?;
         known.requests.insert(signal.request_id.clone());
         known.answer = None;
         let mut extra = Object::new();

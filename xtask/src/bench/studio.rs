@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use teamster_fs::Durability;
-use teamster_journal::payload::AgentEventRecorded;
+use teamster_journal::payload::{AgentAction, AgentEventRecorded};
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::Store;
 use teamster_types::transitions::TaskEdit;
@@ -279,7 +279,7 @@ fn first_row(key: &'static str, what: &str, seconds: f64, times: String) -> Row 
 /// Returns an event that says that an agent used a tool.
 fn tool_used(worker: &str, text: &str) -> NewEvent {
     let event = AgentEventRecorded {
-        what: "tool".to_owned(),
+        what: AgentAction::Tool,
         text: text.to_owned(),
         ..AgentEventRecorded::default()
     };

@@ -59,7 +59,7 @@ pub fn cancel(
 }
 
 fn ended_before(team: &TeamName, finished: &FinishedRun) -> AppError {
-    let word = finished.end.word().replace('_', " ");
+    let word = finished.end.words();
     let error = AppError::new(
         ErrorKind::Nothing,
         format!(

@@ -116,6 +116,7 @@ pub fn run_worker(
             BridgeError::Store(error) => error.into(),
             BridgeError::Files(error) => error.into(),
             BridgeError::Place(_) => AppError::refused(error.to_string()),
+            BridgeError::Stopped(_) => AppError::new(ErrorKind::Conflict, error.to_string()),
         })
 }
 

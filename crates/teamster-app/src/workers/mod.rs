@@ -402,3 +402,16 @@ fn stop_ours(
         deadline: request.deadline,
     })?)
 }
+
+/// Removes the records of dead workers of a team that was deleted: a later team of that name would start them again.
+pub fn forget_dead_launches(app: &App, project: &Path, team: &TeamName) -> Result {
+    let Some(project) = Dir::open_root(project)? else {
+        return Ok(());
+    };
+    for record in record::all(&project, team)? {
+        if app.read()?.process_state(&record.process) == ProcessState::Gone {
+            record::remove(&project, team, &record.spec.worker, &record.launch)?;
+        }
+    }
+    Ok(())
+}

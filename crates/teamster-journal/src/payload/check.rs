@@ -252,12 +252,15 @@ impl CheckResult {
         }
     }
 
-    /// Returns the verdict of a failed check: some journals record only whether it timed out.
-    pub fn failure(&self) -> CheckVerdict {
-        if self.timed_out {
+    /// Returns the verdict of a check, given the one that the kind of its event stands for. A recorded verdict says more;
+    /// of a failed check, some journals record only whether it timed out.
+    pub fn verdict_or(&self, of_kind: CheckVerdict) -> CheckVerdict {
+        if let Some(verdict) = self.verdict {
+            verdict
+        } else if of_kind == CheckVerdict::Failed && self.timed_out {
             CheckVerdict::TimedOut
         } else {
-            CheckVerdict::Failed
+            of_kind
         }
     }
 }

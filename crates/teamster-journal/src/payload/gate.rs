@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use teamster_types::TaskId;
+use teamster_types::flow::DecisionChannel;
 use teamster_types::json::Object;
 use teamster_types::phrase::PhraseKeys;
 
@@ -303,7 +304,7 @@ pub struct GateDecided {
     /// The commit that was shown.
     #[serde(deserialize_with = "text_or_null")]
     pub commit: String,
-    /// The channel of the answer: `terminal`, `studio`, `command` or `flag`.
+    /// The channel of the answer: `terminal`, `studio` or `flag`.
     #[serde(deserialize_with = "text_or_null")]
     pub via: String,
     /// The person or program that answered.
@@ -324,7 +325,13 @@ pub struct GateDecided {
 
 impl GateDecided {
     /// Creates the payload for an answer to the opening `gate` for `commit`.
-    pub fn new(gate: &str, commit: &str, via: &str, by: Option<&str>, answer: &GateAnswer) -> Self {
+    pub fn new(
+        gate: &str,
+        commit: &str,
+        via: DecisionChannel,
+        by: Option<&str>,
+        answer: &GateAnswer,
+    ) -> Self {
         let (rollback, text) = match answer {
             GateAnswer::Approve => (None, None),
             GateAnswer::Reject { rollback, text } => (Some(*rollback), Some(text.clone())),
@@ -333,7 +340,7 @@ impl GateDecided {
         Self {
             gate: gate.to_owned(),
             commit: commit.to_owned(),
-            via: via.to_owned(),
+            via: via.name().to_owned(),
             by: by.map(str::to_owned),
             by_codes: PhraseKeys::default(),
             answer: answer.word().to_owned(),

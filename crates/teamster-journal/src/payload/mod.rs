@@ -60,9 +60,9 @@ pub use team::{
     TeamCreated, ZombieSeen,
 };
 pub use worker::{
-    AgentEventRecorded, SecretKept, WorkerLaunchFailed, WorkerPaused, WorkerQuarantined,
-    WorkerRestarted, WorkerResumed, WorkerSecretsKept, WorkerSpawned, WorkerStarted, WorkerStopped,
-    WorkerVerdict,
+    AgentAction, AgentEventRecorded, SecretKept, WorkerLaunchFailed, WorkerPaused,
+    WorkerQuarantined, WorkerRestarted, WorkerResumed, WorkerSecretsKept, WorkerSpawned,
+    WorkerStarted, WorkerStopped, WorkerVerdict,
 };
 
 /// The payload of a kind that has no fields.

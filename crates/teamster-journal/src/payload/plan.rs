@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use teamster_types::flow::DecisionChannel;
 use teamster_types::phrase::PhraseKeys;
 
 use super::list;
@@ -205,7 +206,7 @@ pub struct PlanAnswered {
 
 impl PlanAnswered {
     /// Creates the payload for an answer to a revision.
-    pub fn new(revision: u32, via: &str, answer: PlanAnswer) -> Self {
+    pub fn new(revision: u32, via: DecisionChannel, answer: PlanAnswer) -> Self {
         let decision = answer.decision();
         let (words, plan) = match answer {
             PlanAnswer::Accept => (None, None),
@@ -218,7 +219,7 @@ impl PlanAnswered {
             decision,
             words,
             plan,
-            via: via.to_owned(),
+            via: via.name().to_owned(),
         }
     }
 
@@ -286,7 +287,7 @@ mod tests {
                 plan: Box::new(plan),
             },
         ] {
-            let written = PlanAnswered::new(3, "studio", answer.clone());
+            let written = PlanAnswered::new(3, DecisionChannel::Studio, answer.clone());
             let read: PlanAnswered =
                 serde_json::from_value(serde_json::to_value(&written).unwrap()).unwrap();
             assert_eq!((read.revision, read.answer()), (3, Some(answer)));

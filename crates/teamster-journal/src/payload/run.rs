@@ -213,6 +213,19 @@ impl RunEnd {
         }
     }
 
+    /// Returns how the run ended, for people: the rest of a sentence such as "the run has ended: …".
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::CompleteInPart | Self::TasksFailed => "some tasks failed permanently",
+            Self::Rejected => "rejected",
+            Self::RolledBack => "rejected and rolled back",
+            Self::Unverified | Self::FixRoundsUsedUp | Self::Unplanned | Self::Failed => "failed",
+            Self::BudgetExhausted => "the budget is used up",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
     /// Returns the corresponding outcome in the state machine of the run.
     pub const fn outcome(self) -> Outcome {
         match self {

@@ -165,8 +165,10 @@ pub struct WorkerRestarted {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentEventRecorded {
-    /// What the agent did: `said`, `used`, `asked`, `answered` and others.
-    pub what: String,
+    /// What happened: the agent used a `tool`, a request of it was `allowed` or `denied` by settings, it `asked` a person
+    /// for permission, was `answered`, met an `error`, or `finished`.
+    #[schemars(with = "String")]
+    pub what: AgentAction,
     /// The id of a permission request, for the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
@@ -186,4 +188,72 @@ pub struct AgentEventRecorded {
 impl AgentEventRecorded {
     /// The value of [`AgentEventRecorded::by`] when no answer came in time.
     pub const NOBODY: &'static str = "nobody";
+}
+
+/// What an agent did, or what was done about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum AgentAction {
+    /// It used a tool.
+    Tool,
+    /// The settings allowed its request.
+    Allowed,
+    /// The settings denied its request.
+    Denied,
+    /// It asks a person for permission.
+    Asked,
+    /// Its request was decided by a person, or because no answer came in time.
+    Answered,
+    /// It met an error.
+    Error,
+    /// Its client reported the end of the turn.
+    Finished,
+    /// A word that this version does not know.
+    Other(String),
+}
+
+impl AgentAction {
+    const KNOWN: [Self; 7] = [
+        Self::Tool,
+        Self::Allowed,
+        Self::Denied,
+        Self::Asked,
+        Self::Answered,
+        Self::Error,
+        Self::Finished,
+    ];
+
+    /// Returns its name in the journal.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Tool => "tool",
+            Self::Allowed => "allowed",
+            Self::Denied => "denied",
+            Self::Asked => "asked",
+            Self::Answered => "answered",
+            Self::Error => "error",
+            Self::Finished => "finished",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl Default for AgentAction {
+    fn default() -> Self {
+        Self::Other(String::new())
+    }
+}
+
+impl From<String> for AgentAction {
+    fn from(word: String) -> Self {
+        let mut known = Self::KNOWN.into_iter();
+        let known = known.find(|action| action.as_str() == word);
+        known.unwrap_or(Self::Other(word))
+    }
+}
+
+impl From<AgentAction> for String {
+    fn from(action: AgentAction) -> Self {
+        action.as_str().to_owned()
+    }
 }

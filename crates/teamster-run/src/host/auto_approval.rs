@@ -58,7 +58,7 @@ pub(super) fn objection(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(Gat
 /// find a fault` is a good end of a task that looks for one.
 pub(super) fn open_problem(run: &RunContext<'_>) -> Result<Option<String>> {
     let tasks = run.tasks()?;
-    let said = render::worker_summaries(run);
+    let said = render::worker_summaries(run)?;
     let found = said.iter().find_map(|said| {
         let task = tasks.iter().find(|task| *task.id() == said.task_id)?;
         let is_reported = task.result().is_some_and(|result| result.reported_done);

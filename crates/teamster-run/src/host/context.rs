@@ -11,7 +11,9 @@ use teamster_isolate::OrTrace as _;
 use teamster_isolate::git::Repo;
 use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::{Approve, Check, Member, RunSpec, RunStarted};
-use teamster_journal::{Event, EventActor, EventKind, EventType, HOST, NewEvent, RunState, family};
+use teamster_journal::{
+    Event, EventActor, EventKind, EventType, GateDecision, HOST, NewEvent, RunState, family,
+};
 use teamster_store::{PlannedTask, Store, StoreErrorKind, TeamChanges};
 use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
@@ -44,6 +46,8 @@ pub(super) struct RunContext<'a> {
     state: RunState,
     /// The last event that was read.
     seen: u64,
+    /// The last answer at the gate that was evaluated.
+    answers_known_until: u64,
     /// The last event that may have changed a task.
     tasks_changed: u64,
     /// The last event about a worker.
@@ -60,13 +64,14 @@ impl<'a> RunContext<'a> {
     /// Returns the context of a run whose journal was not read yet.
     pub(super) fn new(env: HostEnvironment<'a>, team: TeamName, spec: RunSpec) -> Self {
         let now = Instant::now();
-        let workers = WorkerPool::new(&env, &team, now);
+        let workers = WorkerPool::new(&env, &team, &spec.members, now);
         Self {
             env,
             team,
             spec,
             state: RunState::default(),
             seen: 0,
+            answers_known_until: 0,
             tasks_changed: 0,
             workers_changed: 0,
             clock: WorkClock::new(now),
@@ -284,9 +289,15 @@ impl<'a> RunContext<'a> {
         Ok(self.env.store.import_tasks(&self.team, HOST, tasks)?)
     }
 
-    /// Removes and returns the journalled decisions that were not evaluated yet.
-    pub(super) fn take_answers(&mut self) -> Vec<teamster_journal::GateDecision> {
-        std::mem::take(&mut self.state.answers)
+    /// Returns the journaled answers at the gate that this host has not evaluated yet. It counts them as evaluated.
+    pub(super) fn take_answers(&mut self) -> Vec<GateDecision> {
+        let known = self.answers_known_until;
+        let new = self.state.answers.iter().filter(|(seq, _)| *seq > known);
+        let new: Vec<GateDecision> = new.map(|(_, answer)| answer.clone()).collect();
+        if let Some((last, _)) = self.state.answers.last() {
+            self.answers_known_until = known.max(*last);
+        }
+        new
     }
 
     /// Returns the tasks, as of the last event or a moment ago.

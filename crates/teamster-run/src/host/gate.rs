@@ -7,9 +7,9 @@ use teamster_journal::payload::{
     Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd, RunSpec,
 };
 use teamster_journal::{EventActor, EventKind, Gate, GateDecision, NewEvent, RunState};
-use teamster_party::{ApprovalDecision, DecisionChannel, NewApproval, Party, PartySession};
+use teamster_party::{ApprovalDecision, NewApproval, Party, PartySession};
 use teamster_store::{OutgoingMessage, Recipient};
-use teamster_types::flow::{MAX_REVISIONS, Stage};
+use teamster_types::flow::{DecisionChannel, MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskNotes};
@@ -131,7 +131,7 @@ impl ApprovalGate {
         let is_asked = run.spec().approve != Approve::Auto || not_auto.is_some();
         if is_asked && self.shown.as_ref() != Some(&gate.id) {
             self.shown = Some(gate.id.clone());
-            let text = render::gate_page(run, &gate);
+            let text = render::gate_page(run, &gate)?;
             run.observer().open_gate(&text);
         }
         let answered = answered.or_else(|| take_decision(run, &gate));
@@ -231,7 +231,9 @@ fn next_step(
         return GateStep::Leave(GateExit::NotLanded, why.to_owned());
     }
     match (approve, not_auto) {
-        (Approve::Auto, None) => GateStep::Decide(answer(gate, GateAnswer::Approve, "flag")),
+        (Approve::Auto, None) => {
+            GateStep::Decide(answer(gate, GateAnswer::Approve, DecisionChannel::Flag))
+        }
         (Approve::Auto, Some((exit, why))) => GateStep::Leave(exit, why),
         (Approve::Ask, _) if waits_for_answer => GateStep::Wait,
         _ if has_not_landed => {
@@ -307,7 +309,7 @@ fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&Wording>) 
     // The content of the gate is journalled first, so that no client sees the question without it.
     let shown = GateShown {
         gate: id.clone(),
-        shown: render::gate_content(run, commit),
+        shown: render::gate_content(run, commit)?,
     };
     run.journal(EventKind::ApprovalShown(shown))?;
     let base = run.spec().base.clone();
@@ -350,10 +352,10 @@ fn record_decision(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<
         answer,
         via,
     } = answered;
-    let (by, by_codes) = Wording::from(decider(via)).into_parts();
+    let (by, by_codes) = Wording::from(decider(*via)).into_parts();
     let decided = GateDecided {
         by_codes,
-        ..GateDecided::new(gate, commit, via, Some(&by), answer)
+        ..GateDecided::new(gate, commit, *via, Some(&by), answer)
     };
     let (what, decision, text) = match answer {
         GateAnswer::Approve => (
@@ -405,11 +407,7 @@ fn publish_decision(
                 commit: answered.commit.clone(),
                 base: base.unwrap_or_default(),
                 session_id: session.unwrap_or_default(),
-                via: match answered.via.as_str() {
-                    "studio" => DecisionChannel::Studio,
-                    "flag" => DecisionChannel::Flag,
-                    _ => DecisionChannel::Terminal,
-                },
+                via: answered.via,
                 reason: text.to_owned(),
             },
             now,
@@ -463,20 +461,20 @@ fn revise(
 }
 
 /// Returns who decided, for people.
-fn decider(via: &str) -> PhraseCode {
+fn decider(via: DecisionChannel) -> PhraseCode {
     match via {
-        "flag" => PhraseCode::ByChecks,
-        "studio" => PhraseCode::ByPersonInStudio,
-        _ => PhraseCode::ByPersonAtTerminal,
+        DecisionChannel::Flag => PhraseCode::ByChecks,
+        DecisionChannel::Studio => PhraseCode::ByPersonInStudio,
+        DecisionChannel::Terminal => PhraseCode::ByPersonAtTerminal,
     }
 }
 
-fn answer(gate: &Gate, answer: GateAnswer, via: &str) -> GateDecision {
+fn answer(gate: &Gate, answer: GateAnswer, via: DecisionChannel) -> GateDecision {
     GateDecision {
         gate: gate.id.clone(),
         commit: gate.commit.clone(),
         answer,
-        via: via.to_owned(),
+        via,
     }
 }
 
@@ -514,13 +512,13 @@ mod tests {
     #[test]
     fn open_gate_is_decided_waited_for_or_left() {
         let gate = gate();
-        let approved = answer(&gate, GateAnswer::Approve, "terminal");
+        let approved = answer(&gate, GateAnswer::Approve, DecisionChannel::Terminal);
         let about_another = GateDecision {
             gate: "g1".to_owned(),
             ..approved.clone()
         };
         let unverified = (GateExit::Unverified, "why".to_owned());
-        let by_flag = answer(&gate, GateAnswer::Approve, "flag");
+        let by_flag = answer(&gate, GateAnswer::Approve, DecisionChannel::Flag);
         let is_left = |step: &GateStep, exit: GateExit| matches!(step, GateStep::Leave(why, _) if *why == exit);
         let step = |answered, approve, not_auto, waits, not_landed| {
             next_step(&gate, answered, approve, not_auto, waits, not_landed)

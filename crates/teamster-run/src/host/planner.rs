@@ -23,7 +23,7 @@ use teamster_journal::payload::{
 use teamster_journal::{EventActor, EventKind, NewEvent, PlanProposal, Question};
 use teamster_prompts::facts::AnswerFacts;
 use teamster_store::PlannedTask;
-use teamster_types::flow::Stage;
+use teamster_types::flow::{DecisionChannel, Stage};
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::Task;
 
@@ -41,7 +41,7 @@ use crate::plan::{Plan, check_for_run, proposal_text};
 const NOT_ANSWERED: &str =
     "Nobody answered. Decide by yourself, and say in `assumptions` what you decided.";
 /// The journalled channel of an answer that was given at the terminal of the run.
-const TERMINAL: &str = "terminal";
+const TERMINAL: DecisionChannel = DecisionChannel::Terminal;
 
 /// Plans the run: from a file, by a leader, or from the sentence alone.
 #[derive(Default)]

@@ -5,13 +5,15 @@ use teamster_isolate::git::{self, CommitId, FileLineCounts, Repo, WorktreeKind, 
 use teamster_journal::Event;
 use teamster_journal::Gate;
 use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown, WorkerWords};
-use teamster_party::Party;
+use teamster_party::{Party, PartyError};
 use teamster_store::StoredMessage;
 use teamster_types::message::UNDELIVERED;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Task;
 use teamster_types::text::{clip, one_line};
+use tracing::debug;
 
+use super::Result;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::repository_audit;
@@ -25,26 +27,25 @@ const MOST_UNTAKEN: usize = 20;
 /// The longest quotation of a message, in characters.
 const LONGEST_WORDS: usize = 200;
 
-/// Returns the text of the gate.
-pub(super) fn gate_page(run: &RunContext<'_>, gate: &Gate) -> String {
-    let mut input = report_input(run);
-    add_changes(run, &gate.commit, &mut input);
-    gate_text(&input)
+/// Returns the text of the gate. What cannot be read is an error: nobody may decide about less than what would land.
+pub(super) fn gate_page(run: &RunContext<'_>, gate: &Gate) -> Result<String> {
+    let mut input = report_input(run)?;
+    add_changes(run, &gate.commit, &mut input)?;
+    Ok(gate_text(&input))
 }
 
 /// Returns the workers' own words about their tasks.
-pub(super) fn worker_summaries(run: &RunContext<'_>) -> Vec<WorkerWords> {
-    report_input(run).said()
+pub(super) fn worker_summaries(run: &RunContext<'_>) -> Result<Vec<WorkerWords>> {
+    Ok(report_input(run)?.said())
 }
 
-/// Returns the content of the gate for a commit, as of now.
-pub(super) fn gate_content(run: &RunContext<'_>, commit: &str) -> Shown {
-    let mut input = report_input(run);
+/// Returns the content of the gate for a commit, as of now. What cannot be read is an error, as for the text.
+pub(super) fn gate_content(run: &RunContext<'_>, commit: &str) -> Result<Shown> {
+    let mut input = report_input(run)?;
     input.asked_about = Some(commit.to_owned());
     let mut shown = input.gate_content();
     shown.outside = run
-        .tasks()
-        .unwrap_or_default()
+        .tasks()?
         .iter()
         .filter(|task| needs_review(task))
         .map(|task| Outside {
@@ -52,8 +53,8 @@ pub(super) fn gate_content(run: &RunContext<'_>, commit: &str) -> Shown {
             files: files_outside(task),
         })
         .collect();
-    if let Some(ChangedRange { repo, from, to }) = changed_range(run, commit) {
-        let files = repo.line_counts(&from, &to).unwrap_or_default();
+    if let Some(ChangedRange { repo, from, to }) = changed_range(run, commit)? {
+        let files = repo.line_counts(&from, &to)?;
         shown.file_count = files.len() as u64;
         shown.files = files.into_iter().take(MOST_FILES).map(change).collect();
     }
@@ -61,14 +62,13 @@ pub(super) fn gate_content(run: &RunContext<'_>, commit: &str) -> Shown {
     if let (Some(repo), Some(base), Ok(commit)) = (run.repo(), base, commit.parse::<CommitId>())
         && let Some(branch) = &base.branch
     {
-        let in_the_way = repo.in_the_way(branch, &commit);
-        shown.in_the_way = in_the_way.unwrap_or_default();
+        shown.in_the_way = repo.in_the_way(branch, &commit)?;
         shown.in_the_way.truncate(MOST_FILES);
     }
     let references = repository_audit::changed_refs(run, None);
     shown.references = Phrase::texts(&references);
     shown.reference_codes = Phrase::keys(&references).into();
-    shown
+    Ok(shown)
 }
 
 /// Returns the commit with the merged work of the run so far, or `None` when nothing is merged.
@@ -83,47 +83,63 @@ pub(super) fn commit_with_work(run: &RunContext<'_>, guard: &IntegrationGuard) -
 
 /// Writes the report, and keeps the journal beside it. The run has ended, whether that succeeds or not.
 pub(super) fn write_report(run: &mut RunContext<'_>, guard: &IntegrationGuard) {
-    let commit = commit_with_work(run, guard).unwrap_or_default();
-    let mut input = report_input(run);
-    add_changes(run, &commit, &mut input);
-    input.references = Phrase::texts(&repository_audit::changed_refs(run, Some(&commit)));
-    input.left.extend(left_behind(run));
+    let text = report_text(run, guard);
     // This comes first, because it sets aside the files of an earlier team of the same name.
     if let Err(error) = run.store().keep_journal(run.team()) {
         run.say(&format!(
             "the journal was not kept beside the report: {error}"
         ));
     }
-    if let Err(error) = keep(run.env().project, run.team(), &page(&input)) {
+    let kept = text.and_then(|text| Ok(keep(run.env().project, run.team(), &text)?));
+    if let Err(error) = kept {
         run.say(&format!("the report was not written: {error}"));
     }
 }
 
-fn report_input(run: &RunContext<'_>) -> ReportInput {
-    let events = all_events(run);
-    let tasks = run.tasks().unwrap_or_default();
-    let mut input = input_from(run.team(), &events, &tasks);
-    input.untaken = undelivered_messages(run);
-    // The session in the project, and so its findings, may belong to another team.
-    if let Ok(Some(party)) = Party::find_for(run.env().project, run.team())
-        && let Ok(Some(session)) = party.session()
-        && session.team == run.team().as_str()
-        && let Ok(findings) = party.finding_texts()
-    {
-        input.findings = findings;
-    }
+fn report_text(run: &RunContext<'_>, guard: &IntegrationGuard) -> Result<String> {
+    let commit = commit_with_work(run, guard).unwrap_or_default();
+    let mut input = report_input(run)?;
+    // The end of the run is reported even if its repository cannot be read any more.
+    add_changes(run, &commit, &mut input).unwrap_or_else(|error| {
+        debug!("cannot read the changes of the run: {error}");
+        input.is_diff_unknown = true;
+    });
+    input.references = Phrase::texts(&repository_audit::changed_refs(run, Some(&commit)));
+    input.left.extend(left_behind(run));
+    Ok(page(&input))
+}
+
+fn report_input(run: &RunContext<'_>) -> Result<ReportInput> {
+    let events = all_events(run)?;
+    let mut input = input_from(run.team(), &events, &run.tasks()?);
+    input.untaken = undelivered_messages(run)?;
+    input.findings = session_findings(run).unwrap_or_else(|error| {
+        let what = "findings that cannot be read".to_owned();
+        vec![(what, error.to_string())]
+    });
     input
         .findings
         .extend(repository_audit::replacement_finding(run));
     input
         .findings
         .extend(repository_audit::changed_rules_finding(run));
-    input
+    Ok(input)
+}
+
+/// Returns the findings of the session in the project; none if the session belongs to another team.
+fn session_findings(run: &RunContext<'_>) -> Result<Vec<(String, String)>, PartyError> {
+    let Some(party) = Party::find_for(run.env().project, run.team())? else {
+        return Ok(Vec::new());
+    };
+    match party.session()? {
+        Some(session) if session.team == run.team().as_str() => party.finding_texts(),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Returns the messages to workers that were never delivered, each as a sentence.
-fn undelivered_messages(run: &RunContext<'_>) -> Vec<Phrase> {
-    let messages = run.store().messages(run.team()).unwrap_or_default();
+fn undelivered_messages(run: &RunContext<'_>) -> Result<Vec<Phrase>> {
+    let messages = run.store().messages(run.team())?;
     let is_untaken = |filed: &&StoredMessage| {
         let message = &filed.message;
         let to_worker = filed.mailbox.starts_with("inbox/") && message.to() != "lead";
@@ -151,20 +167,18 @@ fn undelivered_messages(run: &RunContext<'_>) -> Vec<Phrase> {
             [("count", &more)],
         ));
     }
-    sentences
+    Ok(sentences)
 }
 
-fn all_events(run: &RunContext<'_>) -> Vec<Event> {
+fn all_events(run: &RunContext<'_>) -> Result<Vec<Event>> {
     let mut all: Vec<Event> = Vec::new();
     loop {
         let from = all.last().map_or(1, |event| event.seq + 1);
-        let Ok(page) = run.store().events(run.team(), from, PAGE) else {
-            return all;
-        };
+        let page = run.store().events(run.team(), from, PAGE)?;
         let count = page.events.len();
         all.extend(page.events);
         if count < PAGE {
-            return all;
+            return Ok(all);
         }
     }
 }
@@ -177,36 +191,40 @@ struct ChangedRange<'a> {
 }
 
 /// Returns the range of the changes: from the base to a commit, or, where all workers share the project's folder, from
-/// the recorded files to the present ones. `None` when that is unknown.
-fn changed_range<'a>(run: &RunContext<'a>, commit: &str) -> Option<ChangedRange<'a>> {
+/// the recorded files to the present ones. `None` when it was not recorded, or there is no repository.
+fn changed_range<'a>(run: &RunContext<'a>, commit: &str) -> Result<Option<ChangedRange<'a>>> {
+    let parsed = |commit: &str| commit.parse::<CommitId>().ok();
     if let Some(repo) = run.env().project_repo {
-        let from = run.state().files.as_ref()?.parse().ok()?;
-        let to = repo.files_now(run.team());
-        let to = to.ok_or_trace("look at the files of the project")?;
-        return Some(ChangedRange { repo, from, to });
+        let Some(from) = run.state().files.as_deref().and_then(parsed) else {
+            return Ok(None);
+        };
+        let to = repo.files_now(run.team())?;
+        return Ok(Some(ChangedRange { repo, from, to }));
     }
-    let from = run.spec().base.as_ref()?.commit.parse().ok()?;
-    let to = commit.parse().ok()?;
-    Some(ChangedRange {
-        repo: run.repo()?,
-        from,
-        to,
+    let base = run.spec().base.as_ref();
+    let from = base.and_then(|base| parsed(&base.commit));
+    Ok(match (run.repo(), from, parsed(commit)) {
+        (Some(repo), Some(from), Some(to)) => Some(ChangedRange { repo, from, to }),
+        _ => None,
     })
 }
 
 /// Adds the changes to the input of a report.
-fn add_changes(run: &RunContext<'_>, commit: &str, input: &mut ReportInput) {
-    match changed_range(run, commit) {
-        Some(ChangedRange { repo, from, to }) => {
-            input.diff_stat = repo.diff_stat(&from, &to).unwrap_or_default();
-        }
+fn add_changes(run: &RunContext<'_>, commit: &str, input: &mut ReportInput) -> Result<()> {
+    match changed_range(run, commit)? {
+        Some(ChangedRange { repo, from, to }) => input.diff_stat = repo.diff_stat(&from, &to)?,
         None => input.is_diff_unknown = run.spec().in_place,
     }
+    Ok(())
 }
 
 /// Returns what is left of a run that cannot continue, one sentence each: open tasks, and where unmerged work is kept.
 pub(super) fn unfinished_work(run: &RunContext<'_>) -> Vec<String> {
-    let tasks = run.tasks().unwrap_or_default();
+    // A host that cannot continue may not be able to read everything.
+    let tasks = run
+        .tasks()
+        .ok_or_trace("read the tasks")
+        .unwrap_or_default();
     let (to_merge, to_do): (Vec<&Task>, Vec<&Task>) = open(&tasks)
         .into_iter()
         .partition(|task| waits_for_merge(task));
@@ -235,7 +253,10 @@ fn outside_of_integration<'t>(run: &RunContext<'_>, tasks: Vec<&'t Task>) -> Vec
         return tasks;
     };
     let branch = format!("refs/heads/{}", git::integration_branch(run.team()));
-    let Some(head) = repo.resolve(&branch).ok().flatten() else {
+    let head = repo
+        .resolve(&branch)
+        .ok_or_trace("find the integration branch");
+    let Some(head) = head.flatten() else {
         return tasks;
     };
     let is_outside = |task: &&Task| {
@@ -252,7 +273,8 @@ fn left_behind(run: &RunContext<'_>) -> Vec<LeftBehind> {
     };
     let base = run.spec().base.as_ref().map(|base| base.commit.as_str());
     let mut left = Vec::new();
-    for listed in git::list(repo, run.team()).unwrap_or_default() {
+    let listed = git::list(repo, run.team()).ok_or_trace("list the worktrees");
+    for listed in listed.unwrap_or_default() {
         let why = listed
             .holds()
             .unwrap_or_else(|| "nothing was removed".to_owned());

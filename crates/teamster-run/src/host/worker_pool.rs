@@ -1,13 +1,15 @@
 //! The worker processes of a run: starts, supervises and stops them.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use teamster_isolate::OrTrace as _;
 use teamster_journal::HOST;
 use teamster_journal::payload::{Member, RunSpec};
-use teamster_store::{StoreError, StoreErrorKind};
+use teamster_store::{Signal, StoreError, StoreErrorKind};
 use teamster_types::process::ProcessState;
-use teamster_types::{TeamName, Time};
+use teamster_types::{TeamName, WorkerName};
 use teamster_workers::alerts::EndAlerts;
 use teamster_workers::record::{self, WorkerBackend, WorkerSpec};
 use teamster_workers::shutdown::{EndKind, ShutdownCoordinator, ShutdownRequest};
@@ -40,8 +42,8 @@ pub(super) enum WorkerStart {
 /// The workers of a run.
 pub(super) struct WorkerPool<'a> {
     supervisor: Supervisor<'a>,
-    /// When this host began, by the store's clock.
-    begun_at: Time,
+    /// The stop requests that were there when this host began: they are of an earlier one.
+    earlier_requests: BTreeMap<WorkerName, Vec<Signal>>,
     /// Whether workers were started for the present stage.
     is_up: bool,
     /// Whether this host has running workers that it has not asked to stop.
@@ -51,9 +53,28 @@ pub(super) struct WorkerPool<'a> {
     unable_since: Option<Instant>,
 }
 
+/// Returns the stop requests to the members of a run.
+fn stop_requests(
+    env: &HostEnvironment<'_>,
+    team: &TeamName,
+    members: &[Member],
+) -> BTreeMap<WorkerName, Vec<Signal>> {
+    let of_member = |member: &Member| {
+        let asked = env.store.signals(team, &member.name);
+        let asked = asked.ok_or_trace("read the stop requests of a worker")?;
+        Some((member.name.clone(), asked))
+    };
+    members.iter().filter_map(of_member).collect()
+}
+
 impl<'a> WorkerPool<'a> {
     /// Returns the pool of a team, with no worker started.
-    pub(super) fn new(env: &HostEnvironment<'a>, team: &TeamName, now: Instant) -> Self {
+    pub(super) fn new(
+        env: &HostEnvironment<'a>,
+        team: &TeamName,
+        members: &[Member],
+        now: Instant,
+    ) -> Self {
         Self {
             supervisor: Supervisor::new(
                 env.store,
@@ -64,7 +85,7 @@ impl<'a> WorkerPool<'a> {
                 EndAlerts::below(&env.layout.claude),
                 team.clone(),
             ),
-            begun_at: env.store.now(),
+            earlier_requests: stop_requests(env, team, members),
             is_up: false,
             is_supervised: false,
             next_look: now,
@@ -112,7 +133,13 @@ impl<'a> WorkerPool<'a> {
             let is_gone = env.machine.process_state(&launch.process) == ProcessState::Gone;
             // A worker that died before it could obey an earlier host has nothing left to obey: the supervisor
             // replaces it.
-            if is_gone && requests.iter().all(|asked| asked.timestamp < self.begun_at) {
+            let earlier = self.earlier_requests.get(&member.name);
+            let is_earlier = |asked: &Signal| {
+                let mut earlier = earlier.into_iter().flatten();
+                earlier
+                    .any(|known| known.request_id == asked.request_id && known.drain == asked.drain)
+            };
+            if is_gone && requests.iter().all(is_earlier) {
                 env.store.clear_signals(team, &member.name)?;
                 return Ok(WorkerStart::Known { is_leaving: false });
             }

@@ -299,7 +299,7 @@ impl LiveTeam {
             return run_lately(read, team);
         }
         Ok(RunNow {
-            outcome: self.projection.outcome(),
+            end: self.projection.end(),
             ..RunNow::default()
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use teamster_journal::payload::{AgentEventRecorded, UsageReported};
+use teamster_journal::payload::{AgentAction, AgentEventRecorded, UsageReported};
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Change, ClaimRequest, OutgoingMessage, ReadStore, Recipient, Store};
 use teamster_testkit::{ManualClock, MemStore};
@@ -250,7 +250,7 @@ fn what_agents_do_leaves_the_tasks_as_they_are() {
     };
     let usage = NewEvent::new("ann", EventKind::Usage(usage));
     let agent = AgentEventRecorded {
-        what: "tool".to_owned(),
+        what: AgentAction::Tool,
         ..AgentEventRecorded::default()
     };
     let agent = NewEvent::new("ann", EventKind::AgentEvent(agent));

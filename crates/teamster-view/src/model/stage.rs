@@ -1,6 +1,7 @@
 //! The state of a run, without reading the whole journal.
 
 use serde::Serialize;
+use teamster_journal::payload::RunEnd;
 use teamster_journal::{Event, EventKind, EventType, RunState, family};
 use teamster_store::{ReadStore, Result};
 use teamster_types::TeamName;
@@ -26,14 +27,14 @@ pub struct RunNow {
     pub phase: Option<PhaseNow>,
     /// Whether the run waits for a person's decision.
     pub awaits_approval: bool,
-    /// Its outcome; `None` until it has finished.
-    pub outcome: Option<String>,
+    /// How it ended; `None` until it has finished.
+    pub end: Option<RunEnd>,
 }
 
 impl RunNow {
     /// Returns whether the run has finished.
     pub fn is_finished(&self) -> bool {
-        self.outcome.is_some()
+        self.end.is_some()
     }
 }
 
@@ -120,8 +121,8 @@ fn run_now_from(mut events: Vec<Event>) -> RunNow {
         }),
         stage: stage.map(|stage| stage.as_str().to_owned()),
         awaits_approval: run.open_gate().is_some(),
-        outcome: last.and_then(|event| match event.payload() {
-            EventKind::RunFinished(finished) => Some(finished.outcome),
+        end: last.and_then(|event| match event.payload() {
+            EventKind::RunFinished(finished) => finished.end(),
             _ => None,
         }),
     }

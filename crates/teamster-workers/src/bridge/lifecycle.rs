@@ -158,10 +158,19 @@ impl StopState {
     }
 
     /// Handles the supervisor's request to leave and be started again. Returns the line that reports it, or `None` when
-    /// it changes nothing: a worker that was asked to stop before stops for good, and now.
+    /// it changes nothing. A worker that was asked to stop before stops for good, and now; it answers that request.
     fn replace(&mut self, signal: Signal) -> Option<String> {
-        self.is_replaced |= self.request.is_none();
-        self.stop(signal)
+        match &mut self.request {
+            None => {
+                self.is_replaced = true;
+                self.stop(signal)
+            }
+            Some(known) if known.drain => {
+                known.drain = false;
+                Some(format!("stops now: {}", signal.reason))
+            }
+            Some(_) => None,
+        }
     }
 }
 
@@ -426,7 +435,7 @@ pub(super) fn forward_system_signals(store: Arc<dyn Store>, events: Sender<Bridg
             let reason = match signal {
                 SIGHUP => "its terminal was closed",
                 SIGINT => "Ctrl-C",
-                _ if signal == replace => "it hung, and is replaced",
+                _ if signal == replace => "it hung",
                 _ => "the system asked it to end",
             };
             let request = Signal {
@@ -507,6 +516,8 @@ mod tests {
         let line = stop.replace(signal("", false)).unwrap();
         assert!(line.starts_with("stops now"), "{line}");
         assert!(!stop.is_replaced);
+        let request = stop.request.unwrap();
+        assert_eq!((request.request_id.as_str(), request.drain), ("r1", false));
     }
 
     fn failed() -> TaskResolution {

@@ -12,7 +12,7 @@ use teamster_fs::{Dir, Durability, FsError, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::git::{SecretFile, SecretReason};
 use teamster_journal::payload::{
-    AgentEventRecorded, SecretKept, WorkerLaunchFailed, WorkerSecretsKept,
+    AgentAction, AgentEventRecorded, SecretKept, WorkerLaunchFailed, WorkerSecretsKept,
 };
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{OutgoingMessage, Recipient, Signal, Store};
@@ -165,7 +165,7 @@ impl Reporter {
             return None;
         }
         let recorded = self.event(EventKind::AgentEvent(AgentEventRecorded {
-            what: recordable.what.to_owned(),
+            what: recordable.action,
             request: recordable.request,
             text: shown(&recordable.text, EVENT_TEXT),
             ..AgentEventRecorded::default()
@@ -189,7 +189,7 @@ impl Reporter {
         // The decision must fit, however long the request is.
         let what = shown(what, EVENT_TEXT / 2);
         let recorded = self.event(EventKind::AgentEvent(AgentEventRecorded {
-            what: "answered".to_owned(),
+            what: AgentAction::Answered,
             request: Some((*request).to_owned()),
             allowed: Some(reason.is_none()),
             by: Some((*by).to_owned()),
@@ -281,7 +281,7 @@ pub(super) struct DecidedRequest<'a> {
 
 /// The part of an agent's event that is recorded.
 struct RecordableEvent {
-    what: &'static str,
+    action: AgentAction,
     text: String,
     /// Whether the event is recorded however recently another one was.
     always: bool,
@@ -293,29 +293,35 @@ impl RecordableEvent {
     /// Returns the part of an event that is recorded, or `None` when it goes only to the log.
     fn of(event: &AgentEvent) -> Option<Self> {
         let mut asked = None;
-        let (what, text, always) = match event {
-            AgentEvent::ToolUse { tool, detail, .. } => ("tool", format!("{tool} {detail}"), false),
+        let (action, text, always) = match event {
+            AgentEvent::ToolUse { tool, detail, .. } => {
+                (AgentAction::Tool, format!("{tool} {detail}"), false)
+            }
             AgentEvent::PermissionAsked {
                 request,
                 tool,
                 detail,
                 decision,
             } => match decision {
-                PermissionDecision::Allowed => ("allowed", format!("{tool} {detail}"), false),
-                PermissionDecision::Denied { reason } => {
-                    ("denied", format!("{tool} {detail}: {reason}"), true)
+                PermissionDecision::Allowed => {
+                    (AgentAction::Allowed, format!("{tool} {detail}"), false)
                 }
+                PermissionDecision::Denied { reason } => (
+                    AgentAction::Denied,
+                    format!("{tool} {detail}: {reason}"),
+                    true,
+                ),
                 PermissionDecision::Asked => {
                     asked = Some(request.clone());
-                    ("asked", format!("{tool} {detail}"), true)
+                    (AgentAction::Asked, format!("{tool} {detail}"), true)
                 }
             },
-            AgentEvent::Error { message, .. } => ("error", message.clone(), true),
-            AgentEvent::Finished { summary, .. } => ("finished", summary.clone(), true),
+            AgentEvent::Error { message, .. } => (AgentAction::Error, message.clone(), true),
+            AgentEvent::Finished { summary, .. } => (AgentAction::Finished, summary.clone(), true),
             _ => return None,
         };
         Some(Self {
-            what,
+            action,
             text,
             always,
             request: asked,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
+use teamster_journal::payload::RunEnd;
 use teamster_store::TeamEntry;
 use teamster_types::Time;
 use teamster_view::model::TeamKind;
@@ -119,11 +120,11 @@ impl StatusArgs {
     }
 }
 
-/// Returns the stage of a team's run, in the terms of the engine and of its flow.
+/// Returns the stage of a team's run, or how the run ended, in the terms of the engine and of its flow.
 fn stage_text(stage: &str, team: &TeamStatus) -> String {
-    let now = match team.outcome.as_deref() {
-        Some("complete") => "the run is complete".to_owned(),
-        Some(outcome) => format!("the run has ended: {}", outcome.replace('_', " ")),
+    let now = match team.run.end {
+        Some(RunEnd::Complete) => "the run is complete".to_owned(),
+        Some(end) => format!("the run has ended: {}", end.words()),
         None => format!("stage {stage}"),
     };
     match &team.phase {

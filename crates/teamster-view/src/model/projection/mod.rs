@@ -10,7 +10,7 @@ mod view;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
-use teamster_journal::payload::MessageSent;
+use teamster_journal::payload::{MessageSent, RunEnd};
 use teamster_journal::{Event, EventKind, RunHistory, TeamState, family};
 use teamster_store::{ReadStore, Result, rebuild};
 use teamster_types::task::{Status, Task};
@@ -99,10 +99,10 @@ impl TeamProjection {
         self.tasks.iter()
     }
 
-    /// Returns the outcome of its run; `None` until the run has finished.
-    pub fn outcome(&self) -> Option<String> {
+    /// Returns how its run ended; `None` until the run has finished.
+    pub fn end(&self) -> Option<RunEnd> {
         let finished = self.state.run.history.finished.as_ref();
-        finished.map(|(_, finished)| finished.outcome.clone())
+        finished.and_then(|(_, finished)| finished.end())
     }
 
     /// Returns the time of the last event.

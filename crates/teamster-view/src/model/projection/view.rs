@@ -205,7 +205,7 @@ impl TeamProjection {
         worker.tasks_completed = told.completed;
         worker.attempts_failed = told.failed;
         worker.spent = money::of_worker(&self.state.run.spent, &worker.name);
-        worker.requests.clone_from(&told.requests);
+        worker.requests = self.state.run.permissions.open.of(&worker.name).to_vec();
         // The bridge only knows that its agent runs.
         let works = worker.current_task_id.is_some() && worker.status.is_some();
         if told.phase == WorkerPhase::Waiting && works {

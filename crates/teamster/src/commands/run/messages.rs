@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use teamster_journal::cost::LimitReached;
 use teamster_journal::payload::{
-    Addressee, AgentEventRecorded, LeaderWoken, QuestionId, ReviewFinished, RunStopRequested,
-    Severity, StopLevel, TaskChange, WakeKind,
+    Addressee, AgentAction, AgentEventRecorded, LeaderWoken, QuestionId, ReviewFinished,
+    RunStopRequested, Severity, StopLevel, TaskChange, WakeKind,
 };
 use teamster_journal::{Event, EventKind, PermissionRequest, Planning, QuestionStatus, Questions};
 use teamster_types::TaskId;
@@ -316,17 +316,15 @@ fn stop_requested(request: &RunStopRequested) -> String {
 
 /// Returns the line for an agent's permission request or the decision about it.
 fn about_request(event: &Event, agent: &AgentEventRecorded) -> Option<String> {
-    let mut open = Vec::new();
-    PermissionRequest::follow(&mut open, event, agent);
     let actor = &event.actor;
-    match (open.first(), agent.what.as_str()) {
-        (Some(asked), _) => Some(format!(
+    if let Some(asked) = PermissionRequest::made_by(event, agent) {
+        return Some(format!(
             "{actor} asks to be allowed: {}; `{}`, or deny",
             asked.what, asked.command
-        )),
-        (None, "answered") => Some(format!("{actor} asked to be allowed: {}", agent.text)),
-        (None, _) => None,
+        ));
     }
+    (agent.what == AgentAction::Answered)
+        .then(|| format!("{actor} asked to be allowed: {}", agent.text))
 }
 
 /// Returns the handover of a task to its dependents, as the rest of a line.

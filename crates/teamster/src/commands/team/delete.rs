@@ -70,6 +70,7 @@ impl TeamDeleteArgs {
         let deleted = store.delete_team(&team, &context.actor.recorded_as(), self.force)?;
         if let Some(project) = config.project() {
             forget_stage(Path::new(project), &team)?;
+            workers::forget_dead_launches(context, Path::new(project), &team)?;
         }
         context.out.answer(
             || {

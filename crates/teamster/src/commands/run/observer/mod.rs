@@ -17,6 +17,7 @@ use teamster_journal::{Event, EventKind, Question};
 use teamster_run::observer::{GateReply, PersonReply, PlanShown, RunObserver};
 use teamster_run::plan::{EDITED_FILE, edited_document, read_edited};
 use teamster_types::TeamName;
+use teamster_types::flow::DecisionChannel;
 
 use crate::context::Context;
 use crate::editor::PlanEditor;
@@ -403,7 +404,7 @@ impl<'a> RunTerminal<'a> {
         self.prompt = None;
         Some(GateReply {
             answer,
-            via: "terminal",
+            via: DecisionChannel::Terminal,
             gate: None,
         })
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use teamster_app::permissions::{self, PermissionAnswer};
 use teamster_app::questions::{self, Reply};
 use teamster_journal::payload::{Addressee, QuestionId, QuestionKind};
-use teamster_journal::{Event, EventKind, PermissionRequest, Question, Questions};
+use teamster_journal::{Event, OpenRequests, Question, Questions};
 use teamster_types::{TeamName, WorkerName};
 
 use crate::context::Context;
@@ -62,7 +62,7 @@ enum PromptState {
 pub(super) struct TerminalQuestions {
     team: TeamName,
     questions: Questions,
-    requests: BTreeMap<String, Vec<PermissionRequest>>,
+    requests: OpenRequests,
     /// The pending questions, by the number they are shown with. A number is used once.
     waiting: BTreeMap<u32, AwaitedAnswer>,
     next: u32,
@@ -76,7 +76,7 @@ impl TerminalQuestions {
         Self {
             team: team.clone(),
             questions: Questions::default(),
-            requests: BTreeMap::new(),
+            requests: OpenRequests::default(),
             waiting: BTreeMap::new(),
             next: 1,
             shown: BTreeSet::new(),
@@ -102,7 +102,7 @@ impl TerminalQuestions {
     pub(super) fn follow(&mut self, event: &Event) -> Option<String> {
         let what = event.payload();
         self.questions.apply(event, &what);
-        self.follow_requests(event, &what);
+        self.requests.apply(event, &what);
         let open: Vec<AwaitedAnswer> = self.open();
         self.waiting.retain(|_, asked| open.contains(asked));
         let mut news = None;
@@ -117,38 +117,6 @@ impl TerminalQuestions {
         news
     }
 
-    fn follow_requests(&mut self, event: &Event, what: &EventKind) {
-        let of_actor = event.actor.as_str();
-        match what {
-            EventKind::AgentEvent(agent) => {
-                let open = self.requests.entry(of_actor.to_owned()).or_default();
-                PermissionRequest::follow(open, event, agent);
-            }
-            EventKind::WorkerSpawned(_) | EventKind::WorkerStarted(_) => {
-                self.requests.remove(of_actor);
-            }
-            EventKind::WorkerStopped(stopped) => {
-                let worker = stopped.worker.as_deref().unwrap_or(of_actor);
-                self.requests.remove(worker);
-            }
-            EventKind::WorkerDead(dead) => {
-                self.requests
-                    .remove(dead.worker.as_deref().unwrap_or(of_actor));
-            }
-            EventKind::TaskCompleted(_)
-            | EventKind::TaskFailed(_)
-            | EventKind::TaskBlocked(_)
-            | EventKind::TaskReleased(_)
-            | EventKind::TaskRequeued(_) => {
-                for open in self.requests.values_mut() {
-                    open.retain(|waiting| waiting.task_id != event.task_id);
-                }
-            }
-            EventKind::RunFinished(_) => self.requests.clear(),
-            _ => {}
-        }
-    }
-
     /// Returns everything that waits for a person.
     fn open(&self) -> Vec<AwaitedAnswer> {
         let questions = self.questions.open();
@@ -159,13 +127,12 @@ impl TerminalQuestions {
         let mut open: Vec<AwaitedAnswer> = questions
             .map(|question| AwaitedAnswer::Question(question.id))
             .collect();
-        for (worker, requests) in &self.requests {
-            open.extend(requests.iter().map(|open| AwaitedAnswer::Request {
-                worker: worker.clone(),
-                request: open.request.clone(),
-                seq: open.seq,
-            }));
-        }
+        let requests = self.requests.iter();
+        open.extend(requests.map(|(worker, open)| AwaitedAnswer::Request {
+            worker: worker.to_owned(),
+            request: open.request.clone(),
+            seq: open.seq,
+        }));
         open
     }
 
@@ -406,9 +373,9 @@ impl TerminalQuestions {
                 None => String::new(),
             },
             AwaitedAnswer::Request { worker, seq, .. } => {
-                let open = self.requests.get(worker).into_iter().flatten();
-                let mut its = open.filter(|open| open.seq == *seq);
-                its.next().map(|open| open.what.clone()).unwrap_or_default()
+                let mut open = self.requests.of(worker).iter();
+                let asked = open.find(|open| open.seq == *seq);
+                asked.map(|open| open.what.clone()).unwrap_or_default()
             }
         }
     }
