@@ -315,7 +315,7 @@ Fix*)
         &told(&shop, 3),
         &[
             "## An earlier attempt",
-            "Task 2 was to mend this before, and what came of it is in this folder.",
+            "Task 2 was to fix this before, and what came of it is in this folder.",
             "worker-1, who had task 2, says about it:",
             "> It says something else now.",
         ],

@@ -117,11 +117,11 @@ test("one worker is stopped: its process ends, its task goes back, nobody else n
 test("with the keyboard alone: the team is drained, and everyone finishes what is begun and begins nothing", async () => {
   const two = await Promise.all(["grace", "linus"].map(worker));
   await page.locator("main").focus();
-  await tabTo(/^Drain$/);
+  await tabTo(/^Stop after current tasks$/);
   await page.keyboard.press("Enter");
   const dialog = page.getByRole("dialog");
   await dialog.getByText("Every worker finishes its current task").waitFor();
-  await tabTo(/^Drain$/);
+  await tabTo(/^Stop after current tasks$/);
   await page.keyboard.press("Enter");
   for (const { name } of two) await page.locator(`[data-worker="${name}"]`).waitFor();
   await until("the wish with both", async () => (await Promise.all(two.map(({ name }) => worker(name)))).every(({ askedTo }) => askedTo === "drain"));

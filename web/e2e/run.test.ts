@@ -121,7 +121,7 @@ test("rejected work that is taken back leaves the project as it was", async () =
   await page.getByRole("button", { name: "Reject" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText(commit).waitFor();
-  await dialog.getByLabel("Also take the work back").check();
+  await dialog.getByLabel("Also delete the team's branch").check();
   await dialog.getByRole("textbox").fill("not like this");
   await dialog.getByRole("button", { name: "Reject" }).click();
   expect(await run.ended).toBe(10);

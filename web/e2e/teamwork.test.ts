@@ -79,8 +79,8 @@ test("questions and requests stand above everything else of the team, and are an
   await until("the answer in the journal", () => place.journal(TEAM).some(({ type, data }) => type === "question.answered" && (data as { answer: string }).answer === "the first"));
   await until("the question is gone", async () => (await open("Which of the two").count()) === 0);
 
-  await open("Proposed task").getByRole("button", { name: "Make this task" }).click();
-  await page.getByText("Made task 3.").waitFor();
+  await open("Proposed task").getByRole("button", { name: "Create this task" }).click();
+  await page.getByText("Created task 3.").waitFor();
   const request = page.locator("[data-request=r1]");
   await request.getByText("Bash rm -r build").waitFor();
   await request.getByRole("textbox").fill("not now");

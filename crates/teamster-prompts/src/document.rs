@@ -76,7 +76,7 @@ const fn audience(kind: PromptKind) -> &'static str {
         PromptKind::Plan => "the leader, who is to plan",
         PromptKind::Wake => "the leader, when something happens in the run",
         PromptKind::Worker => "a worker, with a task",
-        PromptKind::Fix => "a worker who is to mend what a check found",
+        PromptKind::Fix => "a worker who is to fix what a check found",
         PromptKind::Conflict => "a worker who is to bring two sides of a conflict together",
         PromptKind::Review => "a reviewer of the merged work",
         PromptKind::Judge => "whoever chooses one of several results",

@@ -1,5 +1,7 @@
 //! Shared code for the tests of several crates. It is not part of any release.
 //!
+//! # What it owns
+//!
 //! - [`scratch`]: a folder for one test, in memory if the machine supports it, stores in it, and a clock that only the
 //!   test advances.
 //! - [`wait`]: waiting for a condition, with a timeout and a message that says what never happened.
@@ -17,7 +19,15 @@
 //! - [`RunCmd`]: the arguments of a whole `teamster run …` call.
 //! - [`skip()`]: the one rule for checks that need a missing tool.
 //!
-//! It uses only the public API of the store. A product crate may name it as a dev-dependency only.
+//! # How it works
+//!
+//! It uses only the public API of the store. [`wait`] waits for a condition instead of a fixed time; [`ManualClock`]
+//! and [`Dice`] make time and chance the same in every run.
+//!
+//! # What it refuses
+//!
+//! A product crate may name it as a dev-dependency only. Where `CI` is set, [`skip()`] skips nothing: it returns an
+//! error.
 
 #![allow(
     clippy::disallowed_methods,

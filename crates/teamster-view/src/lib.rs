@@ -1,8 +1,8 @@
-//! What a person sees of a team.
+//! The model of a team that every viewer shows.
 //!
 //! # What it owns
 //!
-//! The model that every viewer shows: the command line, the web page and an MCP client.
+//! What the command line, the web page and an MCP client show of a team, and how it is derived.
 //!
 //! # How it works
 //!

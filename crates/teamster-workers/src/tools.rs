@@ -271,7 +271,7 @@ pub struct ProgressArguments {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FindingArguments {
-    /// How bad it is: `blocker` and `major` must be mended before the work lands.
+    /// How bad it is: `blocker` and `major` must be fixed before the work lands.
     pub severity: Severity,
     /// What is wrong, in one sentence.
     pub claim: String,

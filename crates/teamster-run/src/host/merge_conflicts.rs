@@ -156,10 +156,7 @@ pub(super) fn handle_failed_resolution(
     if times < MOST_CONFLICTS
         && let Some(source) = source
     {
-        let before = format!(
-            "Task {} was to do this before, and did not: {why}.",
-            task.id()
-        );
+        let before = format!("Task {} tried this before and failed: {why}.", task.id());
         let mut new = resolution_task(run.team(), source, &root, commit, files, times + 1);
         new.description = format!("{before}\n\n{}", new.description);
         if let Some(conflict) = &mut new.notes.conflict {

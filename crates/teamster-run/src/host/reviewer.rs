@@ -392,7 +392,7 @@ fn fix_task(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
 
 /// Returns the description of findings for the worker that fixes them.
 pub(super) fn describe_findings(findings: &[&ReviewFinding]) -> String {
-    let mut description = "The team's work is merged, and a reviewer found this in it. Make sure that it is so, then mend \
+    let mut description = "The team's work is merged, and a reviewer found this in it. Make sure that it is so, then fix \
                            the cause. If the reviewer is wrong, change nothing and say why in your last message.\n"
         .to_owned();
     for finding in findings {
@@ -407,8 +407,8 @@ pub(super) fn describe_findings(findings: &[&ReviewFinding]) -> String {
             quoted(&finding.claim)
         );
         for (heading, text) in [
-            ("What shows it", &finding.evidence),
-            ("What to do, as the reviewer sees it", &finding.suggestion),
+            ("Evidence", &finding.evidence),
+            ("Suggested fix", &finding.suggestion),
         ] {
             if !text.trim().is_empty() {
                 let _ = writeln!(description, "\n{heading}:\n\n{}", quoted(text));

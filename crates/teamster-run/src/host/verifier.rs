@@ -306,7 +306,7 @@ fn fix_task(checked: &Checked, fix: TaskFix) -> NewTask {
         last = format!("{line}\n{last}");
     }
     let description = format!(
-        "The team's work is merged, and `{}` fails on it ({how}); {since}. Find out why and mend the \
+        "The team's work is merged, and `{}` fails on it ({how}); {since}. Find out why and fix the \
          cause, not the check. Run it yourself before you are done.\n\nThe last lines it printed:\n\n{}",
         clip(&checked.command, 500),
         quoted(&last),

@@ -94,13 +94,13 @@ fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
     - Tasks run at the same time. Name in `blockedBy` the tasks whose result a task needs, and no others. A task of a tester waits for those whose work it tests.
     - Name in `paths` the files that a task may change. Tasks whose paths overlap wait for each other.
     - `owner` is a name of the team, `role` is a role of the team. Leave both out, and whoever suits takes the task.
-    - `capabilities` are of those that the team has, and say what a member is best at; every member can edit code and run commands. Leave them out where anybody will do.
-    - Leave `verify` out: what is run to check the result is not yours to say.
+    - `capabilities` are of those that the team has, and say what a member is best at; every member can edit code and run commands. Leave them out where any member can do it.
+    - Leave `verify` out: only the person chooses the checks.
     - A check that fails now is nobody's task unless you say so: name it in `must_pass`, exactly as it stands above, when the work is to make it pass.
-    - Few tasks that are whole are better than many that are not. There can be at most 1000.
+    - Prefer a few complete tasks to many partial ones. There can be at most 1000.
     - The whole run may use $2.00, 30 min, your own part included.
     - Say in `analysis` what you found out: how things are, and where. In `assumptions`, what you took for granted. In `risks`, what could go wrong.
-    - Ask in `questions` only what changes the plan and what neither the repository nor good sense can tell. The person answers them once, before the work begins, and you then make the plan. Put into `tasks` what you would do without the answers.
+    - Ask in `questions` only what changes the plan and what you cannot learn from the repository or reasonably assume. The person answers them once, before the work begins, and you then make the plan. Put into `tasks` what you would do without the answers.
 
     End your answer with the plan: one JSON object that fits this schema, in a fence of three backticks, and nothing after it.
     ");

@@ -183,10 +183,10 @@ pub(super) fn cost(input: &ReportInput) -> String {
     };
     if let Some(tokens) = cost.tokens {
         for (what, count) in [
-            ("Tokens read", tokens.input),
-            ("Tokens read from a cache", tokens.cached_input),
-            ("Tokens written to a cache", tokens.cache_write),
-            ("Tokens written", tokens.output),
+            ("Input", tokens.input),
+            ("Cached input", tokens.cached_input),
+            ("Cache writes", tokens.cache_write),
+            ("Output", tokens.output),
         ] {
             table.row([what.to_owned(), part(count), String::new()]);
         }

@@ -187,7 +187,7 @@ fn earlier_round(task: &Task, tasks: &TaskLookup<'_>) -> Option<EarlierAttempt> 
     let last = before.last()?;
     let names: Vec<&str> = before.iter().map(|task| task.id().as_str()).collect();
     let what = if task.fix().is_some() {
-        "was to mend this"
+        "was to fix this"
     } else {
         "was to settle what a review found"
     };

@@ -49,7 +49,7 @@ pub struct DemoArgs {
     /// Do not open Studio
     #[arg(long)]
     no_studio: bool,
-    /// The folder is made and the environment is set: run
+    /// Run the team in this folder, which the outer call prepared (internal)
     #[arg(long, value_name = "DIR", hide = true, conflicts_with_all = ["keep_dir", "dry_run"])]
     made: Option<PathBuf>,
 }
