@@ -142,7 +142,7 @@ fn status_shows_the_teams_of_this_project_unless_asked_for_others() {
         .run(["status", "--all", "--team", "far-away"])
         .fails(2);
     let empty = TestProject::new();
-    insta::assert_snapshot!(empty.run(["status"]).succeeds().shown(), @"no team works on [root]/project; `teamster team create NAME` creates one");
+    insta::assert_snapshot!(empty.run(["status"]).succeeds().shown(), @r#"no team works on [root]/project; start one: `teamster run 2:claude "…"`"#);
     assert_eq!(
         empty.run(["status", "--json"]).json(),
         json!({ "teams": [] })
@@ -227,7 +227,7 @@ fn a_run_that_waits_for_a_person_is_shown_with_the_command() {
     );
     let text = project.run(["status"]).succeeds().stdout;
     assert!(
-        text.contains("\napproval: verified: every check passed; it waits for you: `"),
+        text.contains("\napproval: verified: every check passed; waiting for your decision: `"),
         "{text}"
     );
     let command = text.split('`').nth(1).unwrap();

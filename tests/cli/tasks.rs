@@ -168,10 +168,10 @@ fn the_fifth_failure_is_the_last_and_blocks_what_waits_for_it() {
     assert_eq!(list["progress"]["failedTasks"], 1);
     insta::assert_snapshot!(project.run(["task", "list"]).shown(), @r"
     ID  STATE    OWNER     SUBJECT  WHY
-    1   failed   worker-1  a        failed for good: boom
+    1   failed   worker-1  a        failed permanently: boom
     2   blocked            b        blocked by failure of 1
 
-    0 of 2 tasks completed, 1 pending, 1 failed for good
+    0 of 2 tasks completed, 1 pending, 1 failed permanently
     ");
 }
 

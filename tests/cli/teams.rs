@@ -118,7 +118,7 @@ fn the_only_team_of_the_project_need_not_be_named() {
     let none = project.run(["task", "list"]).fails(3);
     insta::assert_snapshot!(none.shown(), @r"
     error: no team works on [root]/project
-    hint: `teamster team create NAME` creates one; `teamster team list` shows those of other projects
+    hint: start one: `teamster run 2:claude "…"`; `teamster team list` shows those of other projects
     ");
     project.run(["team", "create", "fix-auth"]).succeeds();
     project.run(["task", "list"]).succeeds();
@@ -134,7 +134,7 @@ fn the_only_team_of_the_project_need_not_be_named() {
     let several = project.run(["task", "list"]).fails(2);
     insta::assert_snapshot!(several.shown(), @r"
     error: several teams work on [root]/project: fix-auth, second
-    hint: say which: --team fix-auth
+    hint: choose one: --team fix-auth
     ");
 
     project.run(["task", "list", "--team", "second"]).succeeds();

@@ -257,7 +257,7 @@ fn command_that_brings_its_answer_asks_nothing() {
     let shop = Shop::new();
     let more = ["--verify", "true", "--approve", "never"];
     let terminal = Terminal::of_call(shop.scripted_run(MENDS, &more));
-    terminal.wait_for("the work waits for a person");
+    terminal.wait_for("awaiting approval: waiting for your decision");
     assert!(!terminal.text().contains("Type: "), "{}", terminal.text());
     terminal.ends();
     let call = shop.call(&["approve", "--team", "shop"]);
@@ -358,7 +358,7 @@ fn interrupt_while_a_team_works_leaves_each_worker_in_one_row() {
     let row = "task 1 mend it";
     tmux.wait_for(row);
     tmux.press(&["C-c"]);
-    tmux.wait_for("stopping: no new tasks");
+    tmux.wait_for("finishing worker-1");
     tmux.wait_for("stopping · execute");
     wait_for("one row for the worker", || {
         let text = tmux.tell(&["capture-pane", "-p"]);

@@ -254,7 +254,7 @@ fn tasks_beyond_the_limit_of_a_run_end_it_by_name() {
             for part in [
                 "5 tasks were added",
                 "run.max_tasks allows 2",
-                "are not followed",
+                "are ignored",
             ] {
                 assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
             }

@@ -7,7 +7,7 @@ use super::INTEGRATION;
 use crate::run::Shop;
 
 /// The promise of a run that cannot continue.
-const PROMISE: &str = "`teamster run --resume shop` goes on";
+const PROMISE: &str = "resume: `teamster run --resume shop`";
 
 /// The output and exit code of a run of the sweep.
 pub struct RunOutput<'a> {
@@ -66,7 +66,7 @@ impl RunOutput<'_> {
                 (1..=3).try_for_each(|task| self.has_part("refs/heads/main", task))
             });
         }
-        if let Some((_, task)) = text.split_once(" has done task ") {
+        if let Some((_, task)) = text.split_once(" completed task ") {
             return self.is_kept(number(task)?);
         }
         if text.ends_with(" has ended") {
@@ -103,7 +103,7 @@ impl RunOutput<'_> {
         {
             return self.shop.try_git(&["cat-file", "-e", commit]).map(drop);
         }
-        if text == ".omc/reports/shop/report.md tells all" {
+        if text == "report: .omc/reports/shop/report.md" {
             return holds(!self.shop.report_if_any().is_empty(), "there is no report");
         }
         if text.starts_with("plan: ") {
@@ -115,7 +115,7 @@ impl RunOutput<'_> {
         }
         let of_journal = [
             ("the run of team shop begins", "run.started"),
-            ("the run of team shop goes on", "run.resumed"),
+            ("the run of team shop is resumed", "run.resumed"),
             ("stage: ", "run.stage"),
             ("checks ", "verify.started"),
             ("passed ", "verify.passed"),

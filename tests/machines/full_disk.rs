@@ -66,7 +66,7 @@ fn run_whose_workers_cannot_claim_says_why_and_goes_on_when_they_can() {
     let name = url.rsplit('/').next().unwrap();
     let home = Machine::with_repository(&url);
     let mut host = home.begin_run(4, &writer("0.3"), &[]);
-    wait_until("a task is done", || host.said().contains("has done task"));
+    wait_until("a task is done", || host.said().contains("completed task"));
     let refuse = "CREATE FUNCTION teamster.refuse() RETURNS trigger LANGUAGE plpgsql AS \
         $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$; \
         CREATE TRIGGER refuse BEFORE UPDATE ON teamster.tasks FOR EACH ROW \
@@ -97,7 +97,7 @@ fn run_on_a_server_whose_disk_fills_up() {
     let server = PostgresServer::start_in(&disk, "").unwrap();
     let home = Machine::with_repository(&database(&server));
     let mut host = home.begin_run(TASKS, &writer("0.3"), &[]);
-    wait_until("a task is done", || host.said().contains("has done task"));
+    wait_until("a task is done", || host.said().contains("completed task"));
 
     let filler = fill(&disk);
     let status = host.child.wait().unwrap();

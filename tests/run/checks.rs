@@ -21,7 +21,7 @@ fn what_still_fails_after_three_rounds_ends_the_run_and_keeps_the_work() {
     let verify = ["--verify", "! grep -q mended news.txt", "--approve", "auto"];
     let ran = shop.scripted_run(&script, &verify).run().exits(11);
     assert!(ran.stderr.contains("3 rounds"), "{}", ran.stderr);
-    let hint = "`teamster run --resume shop --max-fix 5` goes on";
+    let hint = "resume: `teamster run --resume shop --max-fix 5`";
     assert!(ran.stderr.contains(hint), "{}", ran.stderr);
     let fixes = shop.tasks().len() - 1;
     assert_eq!(fixes, 3, "one task for each round");

@@ -13,7 +13,7 @@ use crate::studio::{Studio, wait_for};
 use crate::workers::asking::client_in;
 
 /// The request of the recorded client.
-const WANTED: &str = "worker-1 asks to be allowed: Bash echo hello-from-mock";
+const WANTED: &str = "worker-1 asks for permission: Bash echo hello-from-mock";
 
 /// Prepares a run of one worker that has to ask a person before it runs a command; returns it with the id of the
 /// request.
@@ -60,7 +60,7 @@ fn request_that_nobody_answers_is_named_at_the_gate_and_does_not_land_by_itself(
     shop.run(["approve", "--team", "shop", "--commit", &shop.asked()])
         .succeeds();
     let report = in_one_line(&shop.report());
-    assert!(report.contains("## Not allowed"), "{report}");
+    assert!(report.contains("## Denied permissions"), "{report}");
     assert!(
         report.contains("nobody answered within 1 s"),
         "the report says so:\n{report}"
@@ -115,14 +115,14 @@ fn request_is_answered_at_the_terminal_and_the_person_is_told_of_it() {
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let call = call.env("TEAMSTER_NOTIFY", "desktop");
     let mut terminal = Terminal::of_call(call);
-    terminal.wait_for("worker-1 asks to be allowed");
+    terminal.wait_for("worker-1 asks for permission");
     terminal.wait_for("Type: allow · deny WHY");
     terminal.wait_for("answer> ");
     let is_told =
-        || std::fs::read_to_string(&told).is_ok_and(|text| text.contains("asks to be allowed"));
+        || std::fs::read_to_string(&told).is_ok_and(|text| text.contains("asks for permission"));
     wait_for("the notification", || is_told().then_some(()));
     terminal.press("deny not today\r");
-    terminal.wait_for("worker-1 is told that it may not");
+    terminal.wait_for("denied for worker-1");
     // It changed nothing, and the person has decided: there is nothing left to ask.
     terminal.ends();
     let report = in_one_line(&shop.report());

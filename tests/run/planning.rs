@@ -297,7 +297,7 @@ fn plan_is_edited_in_the_persons_editor_until_it_has_no_faults() {
     at_prompt(&terminal, "edited plan> ");
     assert!(shop.events_of("plan.answered").is_empty());
     terminal.press("edit\r");
-    terminal.wait_for("The plan as you edited it, revision 2: 1 task");
+    terminal.wait_for("The plan, edited by you, revision 2: 1 task");
     let seen = std::fs::read_to_string(root.join("seen")).unwrap();
     assert!(
         seen.contains("owner = \"ann\""),
@@ -439,7 +439,7 @@ fn plan_that_is_decided_elsewhere_while_it_is_edited_is_carried_out() {
     terminal.wait_for("This was decided elsewhere. What you edited is kept in");
     let text = || terminal.text();
     // Lines above it may have scrolled off the screen by then.
-    terminal.wait_for("awaiting approval: the work waits for a person");
+    terminal.wait_for("awaiting approval: waiting for your decision");
     assert!(!text().contains("is edited"), "{}", text());
     terminal.ends();
     assert_eq!(shop.tasks()[0]["subject"], "Go");
@@ -860,7 +860,7 @@ fn checks_that_a_leader_wants_are_named_as_not_taken_and_why() {
     ends(run, 0);
     let printed = std::fs::read_to_string(&out).unwrap();
     let line =
-        "its checks are not taken, because nobody agreed to run them: make test, curl x | sh";
+        "its checks will not run, because you have not allowed them: make test, curl x | sh";
     assert!(printed.contains(line), "{printed}");
     let checked = shop.events_of("verify.started");
     assert!(

@@ -92,7 +92,7 @@ fn plan_of_a_preset_is_shown_before_anything_begins() {
         .succeeds()
         .stdout;
     assert!(
-        text.contains("plan: 4 tasks, from the preset bugfix, by the flow staged"),
+        text.contains("plan: 4 tasks, from the preset bugfix; flow: staged"),
         "{text}"
     );
 }

@@ -204,7 +204,7 @@ fn ctrl_c_says_at_once_what_happens_what_is_waited_for_and_what_the_next_one_doe
     // The task is still running, so only an immediate message can be there.
     shop.until("what happens now", || {
         printed().contains(
-            "stopping: no new tasks are started; waiting for worker-1 (task 1) to finish; Ctrl-C again interrupts them",
+            "finishing worker-1 (task 1), then stopping; Ctrl-C again: stop now",
         )
     });
     shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
@@ -212,8 +212,8 @@ fn ctrl_c_says_at_once_what_happens_what_is_waited_for_and_what_the_next_one_doe
     signal(host.id(), "-INT");
     shop.until("the second", || {
         let text = printed();
-        text.contains("stopping now: interrupting worker-1 (task 1);")
-            && text.contains("Ctrl-C again kills them")
+        text.contains("stopping worker-1 (task 1);")
+            && text.contains("Ctrl-C again: kill")
     });
     assert_eq!(exit_code(&shop, &mut host), Some(13));
     is_cancelled(&shop);
@@ -229,7 +229,7 @@ fn live_lines_go_on_after_ctrl_c() {
     let host = terminal.id().to_string();
     let sent = Command::new("kill").args(["-INT", &host]).status();
     assert!(sent.unwrap().success());
-    terminal.wait_for("stopping: no new tasks are started");
+    terminal.wait_for("finishing worker-1");
     terminal.wait_for("stopping ·");
     // The clock in the live line advances while the run waits for the task.
     let clock = || {
@@ -279,7 +279,7 @@ fn host_that_git_refuses_stops_its_workers_and_says_what_is_left_and_how_to_go_o
         "left to merge: task ",
         "left: worktree",
         "the workers were stopped, and what they did is kept",
-        "`teamster run --resume shop` goes on",
+        "resume: `teamster run --resume shop`",
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }

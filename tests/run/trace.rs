@@ -33,7 +33,7 @@ fn trace_of_a_failed_run_is_named_and_has_every_git_call_and_no_secret() {
         .env("TEAMSTER_LOG", "debug")
         .run();
     assert_ne!(ran.code, Some(0), "{}", ran.stdout);
-    let named = ".omc/logs/shop/host.log has every step";
+    let named = "log: .omc/logs/shop/host.log";
     assert!(ran.stderr.contains(named), "{}", ran.stderr);
     let host = read(&shop, ".omc/logs/shop/host.log");
     for told in ["INFO", "run.stage", "DEBUG", "`git worktree add"] {

@@ -140,8 +140,8 @@ fn all_that_the_terminal_shows_at_the_gate_is_in_the_model() {
     words.extend(names(&shown["files"], "path"));
     words.push(shown["verification"].as_str().unwrap());
     words.extend([
-        "In the way\n",
-        "Outside what was reserved\n  task 2: readme.txt",
+        "Uncommitted files in the way\n",
+        "Changed outside reserved paths\n  task 2: readme.txt",
         "are <b>old</b>",
     ]);
     for word in words {
@@ -275,7 +275,7 @@ fn message_that_no_worker_took_is_told_at_the_gate_on_the_page_and_in_the_report
         std::fs::write(shop.aside().join("go"), "").unwrap();
         run.join().unwrap()
     });
-    assert!(text.contains("Messages that no worker took"), "{text}");
+    assert!(text.contains("Undelivered messages"), "{text}");
     let told = "lead to worker-1: name the editor";
     assert!(text.contains(told), "{text}");
     let studio = Studio::start(&shop.project);
@@ -286,7 +286,7 @@ fn message_that_no_worker_took_is_told_at_the_gate_on_the_page_and_in_the_report
         .succeeds();
     let report = shop.report();
     assert!(
-        report.contains("## Messages that no worker took"),
+        report.contains("## Undelivered messages"),
         "{report}"
     );
     assert!(report.contains(told), "{report}");

@@ -69,7 +69,7 @@ fn status_says_what_waits_for_a_person_and_how_to_answer_it() {
         "worker-1 proposes a task: Test the port",
         "--accept --team fix-auth",
         "worker-2 cannot go on with task 2: Which name?",
-        "worker-1 asks to be allowed: Bash rm -r build",
+        "worker-1 asks for permission: Bash rm -r build",
         "teamster worker answer worker-1 r1 allow --team fix-auth",
         "waiting for an answer",
     ] {
@@ -182,7 +182,7 @@ fn top_shows_questions_and_a_key_answers_them() {
         "4 questions for you",
         "waits for you (4); its number answers it",
         "asks about task 1: Which of the two ports?",
-        "worker-1 asks to be allowed: Bash rm -r build",
+        "worker-1 asks for permission: Bash rm -r build",
         "1 asks",
     ] {
         assert!(frame.contains(words), "{words} is not in\n{frame}");
@@ -205,7 +205,7 @@ fn top_shows_questions_and_a_key_answers_them() {
     terminal.press("perhaps\r");
     terminal.wait_for("type allow, deny, or deny and why");
     terminal.press("2allow\r");
-    terminal.wait_for("worker-1 is told that it may");
+    terminal.wait_for("allowed for worker-1");
     terminal.press("1\u{1b}");
     terminal.wait_for("1-9 answer");
     terminal.press("q");

@@ -70,7 +70,7 @@ test("a run is seen from its first moment to the gate, approved in the page, and
   const text = await main();
   for (const words of [
     "mend the shop", commit.slice(0, 10), "would land on main", "Verified", "1 files that you have not committed", "3 of 3 tasks done",
-    "sh test.sh", "sh check.sh", "on the base", "Mend adding", "Mend multiplying", "Tell of it", "plan.json", "add.sh", "mul.sh", "news.txt", "No task failed for good", "$0.25",
+    "sh test.sh", "sh check.sh", "on the base", "Mend adding", "Mend multiplying", "Tell of it", "plan.json", "add.sh", "mul.sh", "news.txt", "No task failed permanently", "$0.25",
   ]) {
     expect(text).toContain(words);
   }

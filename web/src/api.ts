@@ -67,11 +67,11 @@ export type Viewed = "live" | "stale" | "ended" | "inactive";
 export interface Progress {
   /** The number of all tasks. */
   totalTasks: number;
-  /** Completed tasks, without those that failed for good. */
+  /** Completed tasks, without those that failed permanently. */
   completedTasks: number;
   /** Tasks in progress. */
   inProgressTasks: number;
-  /** Tasks that failed for good. */
+  /** Tasks that failed permanently. */
   failedTasks: number;
   /** Pending tasks. */
   pendingTasks: number;
@@ -1711,8 +1711,8 @@ export const phrases: Record<PhraseCode, string> = {
   "last-active": "last active {ago} ago",
   "seat-taken": "another process now runs as this worker",
   "worker-verdict": "{verdict}",
-  "work-waits": "{words}; it waits for you: `{command}`, or reject, or revise",
-  "waits-for-decision": "it waits for you: `{command}`, or reject, or revise",
+  "work-waits": "{words}; waiting for your decision: `{command}` (or reject, revise)",
+  "waits-for-decision": "waiting for your decision: `{command}` (or reject, revise)",
   "plan-waits": "revision {revision} waits for you: `teamster plan show --team {team}`, then accept, revise, edit or reject",
   "message-undelivered": "1 message is not delivered after {age}",
   "messages-undelivered": "{count} messages are not delivered after {age}",
@@ -1853,7 +1853,7 @@ export const phrases: Record<PhraseCode, string> = {
   "needs-leader": "something needs the leader",
   "no-check-found": "nothing was verified: no command is given, and none was found",
   "all-checks-passed": "all checks passed",
-  "no-check-broken": "the team broke no check",
+  "no-check-broken": "no new failures; what fails is flaky or failed before the work began",
   "verification-failed": "verification failed: {commands}",
   "review-found-one": "the review found 1 thing to fix",
   "review-found-some": "the review found {count} things to fix",
@@ -1869,7 +1869,7 @@ export const phrases: Record<PhraseCode, string> = {
   "person-cancelled": "a person cancelled it",
   "person-stopped": "a person stopped it",
   "too-many-revisions": "a person asked for more than {count} revisions",
-  "tasks-failed-for-good": "{count} tasks failed for good or wait for one that did",
+  "tasks-failed-for-good": "{count} tasks failed permanently or wait for one that did",
   "failed-tasks-cancelled": "the leader cancelled what had failed and made no other task of it: {tasks}",
   "task-error": "task {task}: {error}",
   "task-not-merged": "task {task}: its work is NOT merged",
@@ -1879,7 +1879,7 @@ export const phrases: Record<PhraseCode, string> = {
   "plan-not-accepted-because": "the plan was not accepted: {words}",
   "no-task-done": "none of {count} tasks could be done",
   "nobody-left": "no worker is left for task {tasks}: every worker has ended or takes no more tasks",
-  "too-many-tasks": "{count} tasks were added to the run or restarted, and the setting run.max_tasks allows {most}: {tasks} are not followed; delete them, or raise the setting, and go on with `teamster run --resume {team}`",
+  "too-many-tasks": "{count} tasks were added to the run or restarted, and the setting run.max_tasks allows {most}: {tasks} are ignored; delete them or raise the setting, then resume: `teamster run --resume {team}`",
   "tickets-not-done": "the flow party does not go on to {phase} while {tickets} is not DONE: retry the task with `teamster task retry ID` or drop it with `teamster task delete ID`, and go on with `teamster run --resume {team}`",
   "no-reviewer": "no agent that can review",
   "no-repository-to-review": "there is no repository to review it in",
@@ -1935,8 +1935,8 @@ export const phrases: Record<PhraseCode, string> = {
   "question-work-ended": "the work on its task has ended",
   "question-unanswered": "nobody answered within {limit}",
   "question-agent-gone": "the agent no longer waits for it",
-  "task-failed": "failed for good: {error}",
-  "task-failed-unexplained": "failed for good: no reason was recorded",
+  "task-failed": "failed permanently: {error}",
+  "task-failed-unexplained": "failed permanently: no reason was recorded",
   "task-completed": "completed",
   "works-on-it": "{owner} works on it",
   "works-on-it-until": "{owner} works on it, lease until {until}",

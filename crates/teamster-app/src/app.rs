@@ -18,6 +18,9 @@ use crate::error::{AppError, ErrorKind, Result};
 /// The store given on the command line of this process.
 static NAMED_STORE: OnceLock<String> = OnceLock::new();
 
+/// The hint for a project without a team.
+pub const START_TEAM: &str = "start one: `teamster run 2:claude \"…\"`";
+
 /// A function that shows a person a text followed by a question, and returns whether they clearly said yes.
 pub type Confirm = fn(text: &str, question: &'static str) -> bool;
 
@@ -264,7 +267,9 @@ impl App {
                 "no team works on {}",
                 self.layout.project.display()
             ))
-            .hint("`teamster team create NAME` creates one; `teamster team list` shows those of other projects")),
+            .hint(format!(
+                "{START_TEAM}; `teamster team list` shows those of other projects"
+            ))),
             several => {
                 let names: Vec<&str> = several.iter().map(TeamName::as_str).collect();
                 Err(AppError::usage(format!(
@@ -272,7 +277,7 @@ impl App {
                     self.layout.project.display(),
                     names.join(", ")
                 ))
-                .hint(format!("say which: --team {}", names[0])))
+                .hint(format!("choose one: --team {}", names[0])))
             }
         }
     }

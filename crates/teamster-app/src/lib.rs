@@ -55,5 +55,5 @@ pub mod trust;
 pub mod workers;
 
 pub use actor::Actor;
-pub use app::{App, Confirm, recordable};
+pub use app::{App, Confirm, START_TEAM, recordable};
 pub use error::{AppError, ErrorKind};

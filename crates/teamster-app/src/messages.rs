@@ -37,7 +37,7 @@ pub fn send(
 /// Creates a plain message.
 fn outgoing(from: String, to: Recipient, content: String) -> Result<OutgoingMessage> {
     if content.is_empty() {
-        return Err(AppError::refused("the message is empty").hint("say something"));
+        return Err(AppError::refused("the message is empty").hint("write a text"));
     }
     Ok(OutgoingMessage {
         from,

@@ -201,7 +201,7 @@ fn is_over(id: QuestionId, state: &QuestionStatus) -> AppError {
 
 fn words(text: String) -> Result<String> {
     if text.trim().is_empty() {
-        return Err(AppError::usage("the answer is empty").hint("say something"));
+        return Err(AppError::usage("the answer is empty").hint("write a text"));
     }
     let length = text.chars().count();
     if length > LONGEST {

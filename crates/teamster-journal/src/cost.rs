@@ -93,6 +93,21 @@ impl Cost {
         )
     }
 
+    /// Formats tokens and money for people: `12,345 tokens · $1.23`, `12,345 tokens · cost not reported`.
+    pub fn words(&self) -> String {
+        let is_unknown = self.money.is_none() && self.money_at_least;
+        let money = if is_unknown {
+            "cost not reported".to_owned()
+        } else {
+            self.say_money()
+        };
+        match (self.tokens.is_none() && self.tokens_at_least, is_unknown) {
+            (true, true) => money,
+            (true, false) => format!("tokens not reported · {money}"),
+            (false, _) => format!("{} tokens · {money}", self.say_tokens()),
+        }
+    }
+
     /// Formats the money for people: `$1.23`, `at least $1.23`, `unknown`.
     pub fn say_money(&self) -> String {
         let money = self.money.map(|money| say_usd(money.usd()));

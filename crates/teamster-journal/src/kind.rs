@@ -147,7 +147,7 @@ kinds! {
     TaskFailed(TaskChange) = "task.failed",
     /// A task was given back by its worker, or taken back by a person.
     TaskReleased(TaskChange) = "task.released",
-    /// A task that had failed for good may be tried again.
+    /// A task that had failed permanently may be tried again.
     TaskRetried(TaskChange) = "task.retried",
     /// A task was taken from a dead worker and can be claimed again.
     TaskRequeued(TaskChange) = "task.requeued",

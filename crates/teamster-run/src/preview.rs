@@ -72,7 +72,7 @@ impl Preview<'_> {
         let tasks = if count == 1 { "task" } else { "tasks" };
         let _ = writeln!(
             text,
-            "\nplan: {count} {tasks}, from {}, by the flow {}\n",
+            "\nplan: {count} {tasks}, from {}; flow: {}\n",
             self.planned_by, self.flow
         );
         text.push_str(&self.tasks());

@@ -97,7 +97,7 @@ pub fn rule(
     if !has_bearer && !has_cookie(headers, keys, port) {
         return refuse(
             StatusCode::UNAUTHORIZED,
-            "open the address that `teamster studio` printed; each is good for one browser",
+            "open the address that `teamster studio` printed; each link works once",
         );
     }
     let origins = headers.get_all(ORIGIN).iter();

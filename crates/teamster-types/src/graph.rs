@@ -17,14 +17,14 @@ pub enum State {
     Claimable,
     /// It will become claimable by itself: a blocker is unfinished, or a retry delay runs.
     Waiting,
-    /// It will not become claimable without help: a blocker failed for good or does not exist, or its worker waits for
-    /// an answer.
+    /// It will not become claimable without help: a blocker failed permanently or does not exist, or its worker waits
+    /// for an answer.
     Blocked,
     /// Its owner works on it.
     InProgress,
     /// It is done.
     Completed,
-    /// Failed for good.
+    /// Failed permanently.
     Failed,
 }
 
@@ -69,7 +69,7 @@ impl ExplainedState {
 pub enum Blocker {
     /// It is completed.
     Done,
-    /// Failed for good.
+    /// Failed permanently.
     Failed,
     /// Not completed yet.
     Open,
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(
             reasons(&tasks),
             [
-                "failed: failed for good: no reason was recorded",
+                "failed: failed permanently: no reason was recorded",
                 "completed: completed",
                 "blocked: blocked by failure of 1",
                 "claimable: free",

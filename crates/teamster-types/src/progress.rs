@@ -12,11 +12,11 @@ use crate::task::{Status, Task};
 pub struct Progress {
     /// The number of all tasks.
     pub total_tasks: usize,
-    /// Completed tasks, without those that failed for good.
+    /// Completed tasks, without those that failed permanently.
     pub completed_tasks: usize,
     /// Tasks in progress.
     pub in_progress_tasks: usize,
-    /// Tasks that failed for good.
+    /// Tasks that failed permanently.
     pub failed_tasks: usize,
     /// Pending tasks.
     pub pending_tasks: usize,

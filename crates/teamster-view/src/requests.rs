@@ -24,9 +24,9 @@ pub struct WaitingRequest {
 }
 
 impl WaitingRequest {
-    /// Returns a sentence for people: `worker-1 asks to be allowed: Bash rm -r build`.
+    /// Returns a sentence for people: `worker-1 asks for permission: Bash rm -r build`.
     pub fn words(&self) -> String {
-        format!("{} asks to be allowed: {}", self.worker, self.request.what)
+        format!("{} asks for permission: {}", self.worker, self.request.what)
     }
 }
 

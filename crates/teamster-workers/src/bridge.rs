@@ -570,7 +570,7 @@ impl Bridge {
         if is_all_done {
             reporter.send_to_lead(
                 "all_tasks_complete",
-                "every task is done or failed for good",
+                "every task is done or failed permanently",
                 Object::new(),
             );
         }

@@ -14,7 +14,7 @@
 //! | 11 | a run whose work fails its checks, or whose leader made no plan that can be used |
 //! | 12 | a run whose budget is used up |
 //! | 13 | a run that was cancelled |
-//! | 14 | a run some of whose tasks failed for good |
+//! | 14 | a run some of whose tasks failed permanently |
 //!
 //! `teamster hook` always exits with 0.
 

@@ -55,7 +55,7 @@ pub fn say_progress(progress: &Progress) -> String {
     let others = [
         (progress.in_progress_tasks, "in progress"),
         (progress.pending_tasks, "pending"),
-        (progress.failed_tasks, "failed for good"),
+        (progress.failed_tasks, "failed permanently"),
     ];
     for (count, what) in others {
         if count > 0 {

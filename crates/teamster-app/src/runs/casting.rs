@@ -6,7 +6,7 @@ use teamster_run::cast::{self, Cast, CastOutcome, Casting, Role};
 use teamster_run::request::Request;
 
 use super::RunRequest;
-use crate::app::{App, Confirm};
+use crate::app::App;
 use crate::config::AUTO_LEADER as AUTO;
 use crate::env_vars;
 use crate::error::{AppError, Result};
@@ -99,14 +99,17 @@ impl RunRequest {
         if self.accept_team {
             return Ok(cast);
         }
-        let proposal = format!("{}: {}", cast.agents, cast.how);
-        let is_accepted = |confirm: Confirm| confirm(&proposal, "Run this team? [y/N] ");
-        if app.confirm.is_some_and(is_accepted) {
+        let proposal = format!("{} ({})", cast.agents, cast.how);
+        let Some(confirm) = app.confirm else {
+            return Err(
+                AppError::refused(format!("no team was named; proposed: {proposal}")).hint(
+                    "--yes accepts that team; or name one, as in `teamster run 3:executor TASK`",
+                ),
+            );
+        };
+        if confirm(&format!("Proposed: {proposal}"), "Run this team? [y/N] ") {
             return Ok(cast);
         }
-        Err(
-            AppError::refused(format!("no team was named; the proposed one is {proposal}"))
-                .hint("--yes accepts that team; or name one, as in `teamster run 3:executor TASK`"),
-        )
+        Err(AppError::refused("cancelled; nothing was started"))
     }
 }

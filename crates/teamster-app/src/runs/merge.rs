@@ -100,7 +100,7 @@ fn refuse_other_run(team: &TeamName, spec: Option<&RunSpec>, state: &RunState) -
     } else {
         (
             "is not over",
-            format!("it merges by itself; `teamster run --resume {team}` goes on with it"),
+            format!("it merges by itself; resume: `teamster run --resume {team}`"),
         )
     };
     Err(AppError::new(

@@ -357,12 +357,13 @@ fn failed(team: &TeamName, collects: bool, trace: Option<String>, error: RunErro
     let what = error
         .advice()
         .map_or_else(String::new, |hint| format!("{hint}; "));
-    let trace = trace.map_or_else(String::new, |trace| format!("; {trace} has every step"));
+    let trace = trace.map_or_else(String::new, |trace| format!("; log: {trace}"));
     let way_on = if collects {
-        format!("`teamster merge {team}` goes on")
+        format!("merge again: `teamster merge {team}`")
     } else {
         format!(
-            "the workers were stopped, and what they did is kept; `teamster run --resume {team}` goes on"
+            "the workers were stopped, and what they did is kept; \
+             resume: `teamster run --resume {team}`"
         )
     };
     let hint = format!("{what}{way_on}{trace}");

@@ -504,10 +504,8 @@ impl PreparedRun {
         } else {
             sentence = Plan::unplanned(&self.spec).map_err(AppError::refused)?;
             let by = match self.spec.leading_agent() {
-                None => "the sentence as it is".to_owned(),
-                Some(leader) => {
-                    format!("the sentence as it is; in the run {leader} makes the plan")
-                }
+                None => "the task as given".to_owned(),
+                Some(leader) => format!("the task as given, until {leader} makes a plan"),
             };
             (&sentence, by)
         };

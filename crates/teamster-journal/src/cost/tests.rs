@@ -75,8 +75,10 @@ fn unknown_is_never_nothing() {
     ]);
     assert_eq!(costs.run.say_tokens(), "10");
     assert_eq!(costs.run.say_money(), "unknown");
+    assert_eq!(costs.run.words(), "10 tokens · cost not reported");
     let costs = Costs::of(&[claimed("w1", "1"), over("task.completed", "w1", "1")]);
     assert_eq!(costs.run, Cost::UNKNOWN);
+    assert_eq!(costs.run.words(), "cost not reported");
     assert_eq!(costs.workers["w1"].say_tokens(), "unknown");
     assert_eq!(costs.reservation(), Reservation::default());
     let costs = Costs::of(&[
@@ -89,6 +91,7 @@ fn unknown_is_never_nothing() {
     ]);
     assert_eq!(costs.run.say_tokens(), "at least 10");
     assert_eq!(costs.run.say_money(), "at least $1.00");
+    assert_eq!(costs.run.words(), "at least 10 tokens · at least $1.00");
     assert_eq!(
         costs.reservation().tokens,
         10,
@@ -101,6 +104,7 @@ fn a_task_that_was_given_back_before_an_agent_was_there_cost_nothing() {
     let costs = Costs::of(&[claimed("w1", "1"), over("task.released", "w1", "1")]);
     assert_eq!(costs.run, Cost::default());
     assert_eq!(costs.run.say_money(), "$0.00");
+    assert_eq!(costs.run.words(), "0 tokens · $0.00");
 }
 
 #[test]

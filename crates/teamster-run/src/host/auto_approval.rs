@@ -77,7 +77,7 @@ pub(super) fn open_problem(run: &RunContext<'_>) -> Result<Option<String>> {
 fn task_objection(spec: &RunSpec, tasks: &[Task], is_verified: bool) -> Option<(GateExit, String)> {
     let failed = hopeless(tasks).len();
     if failed > 0 {
-        let why = format!("{failed} tasks failed for good or wait for one that did");
+        let why = format!("{failed} tasks failed permanently or wait for one that did");
         return Some((GateExit::TasksFailed, why));
     }
     if !is_verified {

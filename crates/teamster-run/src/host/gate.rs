@@ -240,7 +240,7 @@ fn next_step(
             let why = "it has not landed, and needs another decision";
             GateStep::Leave(GateExit::NotLanded, why.to_owned())
         }
-        _ => GateStep::Leave(GateExit::Waiting, "the work waits for a person".to_owned()),
+        _ => GateStep::Leave(GateExit::Waiting, "waiting for your decision".to_owned()),
     }
 }
 

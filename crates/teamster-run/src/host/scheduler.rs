@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(too_many_tasks(&team, &added, 31), None);
         let why = too_many_tasks(&team, &added, 28).unwrap();
         assert!(
-            why.as_str().contains("allows 28: 29, 30 are not followed"),
+            why.as_str().contains("allows 28: 29, 30 are ignored"),
             "{why}"
         );
         assert!(

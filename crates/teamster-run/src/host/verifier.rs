@@ -357,13 +357,15 @@ mod tests {
                 Passed,
                 Flaky,
                 0,
-                "team enters approval: the team broke no check",
+                "team enters approval: no new failures; what fails is flaky or failed before \
+                 the work began",
             ),
             (
                 Failed,
                 Failed,
                 0,
-                "team enters approval: the team broke no check",
+                "team enters approval: no new failures; what fails is flaky or failed before \
+                 the work began",
             ),
             (
                 Passed,

@@ -93,21 +93,18 @@ pub fn proposal_text(proposed: &PlanProposed, spec: &RunSpec) -> String {
         PlanAuthor::Leader => {
             // A provider that was defined for this run alone is known by its name.
             let name = spec.leader.split('=').next().unwrap_or_default();
-            format!("of the leader {}", one_line(name))
+            format!(" by the leader {}", one_line(name))
         }
-        PlanAuthor::Person => "as you edited it".to_owned(),
-        PlanAuthor::File => "of the plan file".to_owned(),
-        PlanAuthor::Preset => "of the preset".to_owned(),
-        PlanAuthor::Session => "of the session that started the run".to_owned(),
-        PlanAuthor::Sentence => "that is the sentence as it is".to_owned(),
+        PlanAuthor::Person => ", edited by you".to_owned(),
+        PlanAuthor::File => " of the plan file".to_owned(),
+        PlanAuthor::Preset => " of the preset".to_owned(),
+        PlanAuthor::Session => " of the session that started the run".to_owned(),
+        PlanAuthor::Sentence => ": the task as given".to_owned(),
     };
     let count = plan.tasks.len();
     let tasks = if count == 1 { "task" } else { "tasks" };
     let revision = proposed.revision;
-    let _ = writeln!(
-        text,
-        "The plan {by}, revision {revision}: {count} {tasks}\n"
-    );
+    let _ = writeln!(text, "The plan{by}, revision {revision}: {count} {tasks}\n");
     text.push_str(&table(plan));
     let _ = write!(text, "\n{}", draw_dependencies(&plan.tasks));
     let criteria: Vec<String> = (plan.tasks.iter())
@@ -135,10 +132,7 @@ pub fn proposal_text(proposed: &PlanProposed, spec: &RunSpec) -> String {
         ("A task is done when this holds", &criteria),
         ("Assumptions", &plan.assumptions),
         ("What could go wrong", &plan.risks),
-        (
-            "Checks that are to pass although they fail now",
-            &plan.must_pass,
-        ),
+        ("Failing checks that this plan must fix", &plan.must_pass),
         ("Commands of the plan that verify the result", &plan.verify),
         ("Left out, because it was not approved", &proposed.left_out),
     ] {
@@ -343,7 +337,7 @@ mod tests {
     #[test]
     fn plan_is_shown_as_a_table_and_as_a_graph() {
         insta::assert_snapshot!(proposal_text(&proposed(), &spec()), @r"
-        The plan of the leader claude, revision 2: 7 tasks
+        The plan by the leader claude, revision 2: 7 tasks
 
           NR  ID     TASK            AFTER      WHO              PATHS
           1   form   Mend the form   -          worker-1         -
@@ -376,7 +370,7 @@ mod tests {
         What could go wrong:
           - The tests are slow.
 
-        Checks that are to pass although they fail now:
+        Failing checks that this plan must fix:
           - cargo test
 
         Left out, because it was not approved:

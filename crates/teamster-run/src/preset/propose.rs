@@ -64,23 +64,19 @@ pub fn propose(
     let (groups, because) = match reviewer {
         Some(reviewer) => (
             vec![group(2, editor, None), group(1, reviewer, Some(REVIEWER))],
-            format!(
-                "{} changes code, and {} looks at it",
-                editor.agent, reviewer.agent
-            ),
+            format!("{} edits, {} reviews", editor.agent, reviewer.agent),
         ),
         None => (
             vec![group(3, editor, None)],
-            format!("{} is the agent that was found for it", editor.agent),
+            format!("{} is the agent found for it", editor.agent),
         ),
     };
     let why = match choice {
-        PresetChoice::Tie { between, count } => format!(
-            "{} fit alike (each has {count} of its words in the task)",
-            between.join(" and ")
-        ),
-        PresetChoice::Preset { preset, .. } => format!("{} fits, but was not wanted", preset.name),
-        PresetChoice::None => "no word of the task matches a team preset".to_owned(),
+        PresetChoice::Tie { between, .. } => {
+            format!("presets {} match equally well", between.join(" and "))
+        }
+        PresetChoice::Preset { preset, .. } => format!("preset {} was declined", preset.name),
+        PresetChoice::None => "no preset matches".to_owned(),
     };
     Ok(TeamProposal {
         crew: Crew { groups },

@@ -109,7 +109,7 @@ fn a_run_is_shown_whole_before_it_begins() {
       worker-1  claude  executor  -      code-edit, testing
       worker-2  claude  -         large  code-review
 
-    plan: 6 tasks, from plan.toml, by the flow staged
+    plan: 6 tasks, from plan.toml; flow: staged
 
       NR  ID      TASK                               AFTER        NEEDS        PATHS               FIRST
       1   form    로그인 폼을 고친다                 -            -            src/login/**        worker-1, score 1.00
@@ -217,7 +217,7 @@ fn what_would_wait_for_ever_and_what_nobody_checks_is_said() {
       worker-1  claude  executor  -      code-edit, testing
       worker-2  claude  -         large  code-review
 
-    plan: 2 tasks, from plan.toml, by the flow staged
+    plan: 2 tasks, from plan.toml; flow: staged
 
       NR  ID  TASK  AFTER  NEEDS    PATHS  FIRST
       1   1   Cook  -      cooking  -      nobody

@@ -31,8 +31,8 @@ pub fn gate_text(input: &ReportInput) -> String {
     for (heading, lines) in [
         ("Task", indented(&input.task, usize::MAX)),
         ("It has not landed", refused(input)),
-        ("Failed for good", failed(shown)),
-        ("Not allowed", collaboration::gate_denied(shown)),
+        ("Failed permanently", failed(shown)),
+        ("Denied permissions", collaboration::gate_denied(shown)),
         (
             "Left open, in the workers' words",
             worker_words::open_lines(shown),
@@ -41,22 +41,22 @@ pub fn gate_text(input: &ReportInput) -> String {
             "Questions without an answer",
             collaboration::gate_questions(input),
         ),
-        ("Messages that no worker took", undelivered(input)),
+        ("Undelivered messages", undelivered(input)),
         ("Assumptions", collaboration::gate_assumptions(input)),
-        ("In the way", in_the_way(shown)),
+        ("Uncommitted files in the way", in_the_way(shown)),
         ("Flow", flow(input)),
         ("Plan", plan(input)),
         ("Risks named in the plan", collaboration::gate_risks(input)),
-        ("What the workers say", worker_words::gate_lines(shown)),
-        ("One of several results", collaboration::gate_choice(input)),
+        ("Worker reports", worker_words::gate_lines(shown)),
+        ("Chosen result", collaboration::gate_choice(input)),
         ("The leader", collaboration::gate_leader(input)),
-        ("Found on the way", collaboration::gate_found(input)),
+        ("Found by the team", collaboration::gate_found(input)),
         ("Findings", findings(shown)),
         ("Changes", changes(input)),
         ("Verification", verification(input, shown)),
         ("Review", review::gate_lines(input)),
-        ("Conflicts met", conflicts(input)),
-        ("Outside what was reserved", outside(shown)),
+        ("Conflicts", conflicts(input)),
+        ("Changed outside reserved paths", outside(shown)),
         ("Branches that changed meanwhile", references(shown)),
         ("Cost", cost(input)),
         ("Decide", decide(input)),
@@ -341,8 +341,7 @@ fn refused(input: &ReportInput) -> String {
 }
 
 fn cost(input: &ReportInput) -> String {
-    let (tokens, money) = (input.cost.say_tokens(), input.cost.say_money());
-    format!("  tokens {tokens}, money {money}\n")
+    format!("  {}\n", input.cost.words())
 }
 
 fn decide(input: &ReportInput) -> String {
@@ -351,9 +350,9 @@ fn decide(input: &ReportInput) -> String {
     // The commands are meant to be copied, so they are never cut.
     rows(
         &[
-            ("take the work:", "approve", ""),
-            ("leave it where it is:", "reject", " [--rollback]"),
-            ("let the team go on:", "revise", " \"…\""),
+            ("approve and land:", "approve", ""),
+            ("reject, keep the branch:", "reject", " [--rollback]"),
+            ("request changes:", "revise", " \"…\""),
         ]
         .map(|(why, command, more)| {
             vec![why.to_owned(), format!("teamster {command}{commit}{more}")]

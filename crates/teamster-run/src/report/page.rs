@@ -12,19 +12,19 @@ pub fn page(input: &ReportInput) -> String {
     for (heading, text) in [
         ("Plan", collaboration::planning(input)),
         ("Tasks", sections::tasks(input)),
-        ("Failed for good", sections::failed(input)),
-        ("What the workers say", worker_words::section(input)),
-        ("One of several results", collaboration::choice(input)),
+        ("Failed permanently", sections::failed(input)),
+        ("Worker reports", worker_words::section(input)),
+        ("Chosen result", collaboration::choice(input)),
         ("Questions", collaboration::questions(input)),
-        ("Not allowed", collaboration::denied(input)),
-        ("Messages that no worker took", sections::undelivered(input)),
+        ("Denied permissions", collaboration::denied(input)),
+        ("Undelivered messages", sections::undelivered(input)),
         ("The leader", collaboration::leader(input)),
         ("Workers", sections::workers(input)),
         ("Timeline", sections::timeline(input)),
         ("Cost", sections::cost(input)),
         ("Verification", sections::verification(input)),
         ("Review", review::section(input)),
-        ("Found on the way", collaboration::found(input)),
+        ("Found by the team", collaboration::found(input)),
         ("Approval", sections::approval(input)),
         ("Conflicts", sections::conflicts(input)),
         ("Changes", sections::changes(input)),
@@ -76,7 +76,7 @@ pub(super) fn ending(input: &ReportInput) -> String {
         "failed" => "Failed",
         "cancelled" => "Cancelled",
         "budget_exhausted" => "Stopped: the budget is used up",
-        "tasks_failed" => "Ended: some tasks failed for good",
+        "tasks_failed" => "Ended: some tasks failed permanently",
         _ => "Ended",
     };
     match outcome.exit_code {
@@ -119,11 +119,9 @@ fn points(input: &ReportInput) -> Vec<String> {
     if let Some(plan) = plan_words(input) {
         points.push(plan);
     }
-    points.push(format!(
-        "Cost: tokens {}, money {}.",
-        input.cost.say_tokens(),
-        input.cost.say_money()
-    ));
+    let cost = input.cost.words();
+    let cost = cost.strip_prefix("cost ").unwrap_or(&cost);
+    points.push(format!("Cost: {cost}."));
     points
 }
 
@@ -155,11 +153,11 @@ pub(super) fn tasks_words(input: &ReportInput) -> String {
         (count(|state| *state == TaskState::NotMerged), "not merged"),
         (
             count(|state| *state == TaskState::Failed),
-            "failed for good",
+            "failed permanently",
         ),
         (
             count(|state| matches!(state, TaskState::Behind(_))),
-            "behind those",
+            "blocked by failed tasks",
         ),
         (
             count(|state| *state == TaskState::InProgress),
@@ -198,7 +196,7 @@ pub(super) fn plan_source(source: &str) -> String {
         "leader" => "by the leader".to_owned(),
         "preset" => "of the preset".to_owned(),
         "session" => "of the session that started the run".to_owned(),
-        "sentence" => "the sentence as it is".to_owned(),
+        "sentence" => "the task as given".to_owned(),
         other => cell(other),
     }
 }

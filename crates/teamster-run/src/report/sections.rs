@@ -36,8 +36,8 @@ pub(super) fn state_words(state: &TaskState) -> String {
         TaskState::MergedBy(id) => format!("merged by task {id}"),
         TaskState::NotMerged => "done, not merged".to_owned(),
         TaskState::NotChosen => "done, not chosen".to_owned(),
-        TaskState::Failed => "failed for good".to_owned(),
-        TaskState::Behind(ids) => format!("behind {}", ids.join(", ")),
+        TaskState::Failed => "failed permanently".to_owned(),
+        TaskState::Behind(ids) => format!("blocked by failed task {}", ids.join(", ")),
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn tasks(input: &ReportInput) -> String {
         "Commit",
         "Conflicts",
         "Tokens",
-        "Money",
+        "Cost",
     ]);
     for task in &input.tasks {
         table.row([
@@ -124,7 +124,7 @@ pub(super) fn workers(input: &ReportInput) -> String {
         "Failed attempts",
         "Busy",
         "Tokens",
-        "Money",
+        "Cost",
     ]);
     for worker in &input.workers {
         table.row([
@@ -198,7 +198,7 @@ pub(super) fn cost(input: &ReportInput) -> String {
         budget(input.budget.tokens.map(with_commas)),
     ]);
     table.row([
-        "Money".to_owned(),
+        "Cost".to_owned(),
         cost.say_money(),
         budget(input.budget.usd.map(say_usd)),
     ]);

@@ -95,7 +95,7 @@ impl TopFrame {
         let requests = requests.map(|(worker, open)| {
             let command = &open.command;
             format!(
-                "{} asks to be allowed: {} (`{command}`)",
+                "{} asks for permission: {} (`{command}`)",
                 worker.name, open.what
             )
         });

@@ -152,7 +152,7 @@ impl Caller<'_> {
     ) -> Result<Value, ToolFailure> {
         let MessageSendArguments { to, text } = arguments;
         if text.trim().is_empty() {
-            return Err(ToolFailure::new("the message is empty", "say something"));
+            return Err(ToolFailure::new("the message is empty", "write a text"));
         }
         if text.len() > CONTENT_LIMIT {
             return Err(ToolFailure::new(

@@ -53,7 +53,7 @@ impl CancelArgs {
             || json!({ "team": team, "outcome": word, "reason": finished.reason }),
             || {
                 let reason = display_line(&finished.reason);
-                format!("{word}: {reason}\n`teamster run --resume {team}` goes on\n")
+                format!("{word}: {reason}\nresume: `teamster run --resume {team}`\n")
             },
         )
     }

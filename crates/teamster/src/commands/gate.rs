@@ -120,7 +120,7 @@ fn decide(context: &Context, at: &GateSelector, answer: GateAnswer) -> Result {
                 || json!({ "team": team, "commit": judged.commit, "decision": word, "outcome": outcome }),
                 || match outcome {
                     Some(outcome) => format!("{word}: {}\n", outcome.replace('_', " ")),
-                    None => format!("{word}; the host of {team} goes on with it\n"),
+                    None => format!("{word}; the host of {team} continues\n"),
                 },
             )
         }

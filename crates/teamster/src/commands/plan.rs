@@ -195,9 +195,9 @@ fn report(out: Output, team: &TeamName, answered: &AnsweredPlan) -> Result {
         },
         || {
             let next = if hosted {
-                format!("the host of {team} goes on with it")
+                format!("the host of {team} continues")
             } else {
-                format!("no process hosts the run: `teamster run --resume {team}` goes on with it")
+                format!("no process hosts the run; resume: `teamster run --resume {team}`")
             };
             format!("revision {revision} of the plan is {word}; {next}\n")
         },

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::START_TEAM;
 use teamster_journal::payload::RunEnd;
 use teamster_store::TeamEntry;
 use teamster_types::Time;
@@ -106,7 +107,7 @@ impl StatusArgs {
         if teams.is_empty() {
             let _ = writeln!(
                 text,
-                "no team works on {}; `teamster team create NAME` creates one",
+                "no team works on {}; {START_TEAM}",
                 context.layout.project.display()
             );
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::START_TEAM;
 use teamster_app::env_vars;
 use teamster_app::permissions::{self, PermissionAnswer};
 use teamster_app::questions::{self, Reply};
@@ -88,7 +89,9 @@ impl TopArgs {
                 "no team works on {}",
                 context.layout.project.display()
             ))
-            .hint("`teamster team create NAME` creates one; `teamster studio` shows those of other projects"));
+            .hint(format!(
+                "{START_TEAM}; `teamster studio` shows those of other projects"
+            )));
         }
         Ok(targets)
     }
@@ -449,8 +452,8 @@ impl<'a> TopScreen<'a> {
                     .ok_or_else(|| AppError::usage("type allow, deny, or deny and why"))?;
                 let worker = worker.parse()?;
                 permissions::answer(self.context, &team, &worker, request, Some(*seq), &decision)?;
-                let may = if decision.allow { "may" } else { "may not" };
-                Ok(format!("{worker} is told that it {may}"))
+                let word = if decision.allow { "allowed" } else { "denied" };
+                Ok(format!("{word} for {worker}"))
             }
         }
     }

@@ -235,7 +235,7 @@ fn reap_text(report: &ReapReport, dry_run: bool, colour: bool) -> String {
         let teams = if report.purged == 1 { "team" } else { "teams" };
         let _ = writeln!(
             text,
-            "\n{} {teams} in the trash for more than 7 days removed for good",
+            "\n{} {teams} deleted from the trash after more than 7 days",
             report.purged
         );
     }

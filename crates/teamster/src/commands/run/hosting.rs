@@ -64,20 +64,23 @@ fn report_exit(
         HostExit::Over(finished) => {
             let report = teamster_fs::layout::report_folders(team).join("/");
             let hint = if finished.is_resumable() {
-                let command = match way_on {
-                    ContinueCommand::Merge => format!("teamster merge {team}"),
+                let (next, command) = match way_on {
+                    ContinueCommand::Merge => ("merge again", format!("teamster merge {team}")),
                     // With the same number of rounds it would only end the same way again.
-                    ContinueCommand::Resume { max_fix } if finished.needs_more_rounds() => {
-                        format!("teamster run --resume {team} --max-fix {}", max_fix + 2)
+                    ContinueCommand::Resume { max_fix } if finished.needs_more_rounds() => (
+                        "resume",
+                        format!("teamster run --resume {team} --max-fix {}", max_fix + 2),
+                    ),
+                    ContinueCommand::Resume { .. } => {
+                        ("resume", format!("teamster run --resume {team}"))
                     }
-                    ContinueCommand::Resume { .. } => format!("teamster run --resume {team}"),
                 };
                 let project = teamster_app::workers::project_of(context, team)?;
                 let trace = trace_log::of_host(&project, team)
-                    .map_or_else(String::new, |trace| format!(", {trace} has every step"));
-                format!("{report}/report.md tells all{trace}; `{command}` goes on")
+                    .map_or_else(String::new, |trace| format!("; log: {trace}"));
+                format!("report: {report}/report.md{trace}; {next}: `{command}`")
             } else {
-                format!("{report}/report.md tells all")
+                format!("report: {report}/report.md")
             };
             (
                 finished.end.word(),

@@ -52,7 +52,7 @@ impl EventMessages {
         let actor = &event.actor;
         Some(match what {
             EventKind::RunStarted(_) => format!("the run of team {} begins", event.team),
-            EventKind::RunResumed(_) => format!("the run of team {} goes on", event.team),
+            EventKind::RunResumed(_) => format!("the run of team {} is resumed", event.team),
             EventKind::RunStage(entered) => match entered.reason.as_str() {
                 "" => format!("stage: {}", entered.to),
                 why => format!("stage: {} ({why})", entered.to),
@@ -116,7 +116,15 @@ impl EventMessages {
             }
             EventKind::WorkerSecretsKept(found) => {
                 let paths: Vec<String> = found.files.iter().map(|file| file.path.clone()).collect();
-                format!("{actor} left what must not be committed: {}", list(&paths))
+                let kept = if found.files.iter().any(|file| file.kept.is_some()) {
+                    "; kept in the team's private folder"
+                } else {
+                    ""
+                };
+                format!(
+                    "{actor}: not committed, because of secrets: {}{kept}",
+                    list(&paths)
+                )
             }
             EventKind::WorkerPaused(paused) => match &paused.limit {
                 Some(limit) => format!("{actor} waits: {}; {}", limit.phrase(), paused.reason),
@@ -157,7 +165,7 @@ impl EventMessages {
         Some(match what {
             EventKind::TaskClaimed(_) => format!("{actor} begins task {}", task()),
             EventKind::TaskCompleted(change) => {
-                format!("{actor} has done task {}{}", task(), handed_over(change))
+                format!("{actor} completed task {}{}", task(), handed_over(change))
             }
             EventKind::TaskFailed(change) => {
                 let error = change.error.as_deref().unwrap_or_default();
@@ -319,12 +327,12 @@ fn about_request(event: &Event, agent: &AgentEventRecorded) -> Option<String> {
     let actor = &event.actor;
     if let Some(asked) = PermissionRequest::made_by(event, agent) {
         return Some(format!(
-            "{actor} asks to be allowed: {}; `{}`, or deny",
+            "{actor} asks for permission: {}; `{}`, or deny",
             asked.what, asked.command
         ));
     }
     (agent.what == AgentAction::Answered)
-        .then(|| format!("{actor} asked to be allowed: {}", agent.text))
+        .then(|| format!("permission request of {actor} answered: {}", agent.text))
 }
 
 /// Returns the handover of a task to its dependents, as the rest of a line.
@@ -362,7 +370,7 @@ fn about_plan(what: &EventKind) -> Option<String> {
             let not_taken = match proposed.left_out.as_slice() {
                 [] => String::new(),
                 commands => format!(
-                    "; its checks are not taken, because nobody agreed to run them: {}",
+                    "; its checks will not run, because you have not allowed them: {}",
                     list(commands)
                 ),
             };
@@ -370,14 +378,14 @@ fn about_plan(what: &EventKind) -> Option<String> {
         }
         EventKind::PlanFailed(failed) => format!("no plan: {}", failed.reason),
         EventKind::RunPlan(plan) => format!(
-            "plan: {} from {}",
+            "plan: {}{}",
             count(plan.tasks.len(), "task"),
             match plan.source.as_str() {
-                "sentence" => "the sentence",
-                "file" => "the plan file",
-                "preset" => "the preset",
-                "session" => "the session that started the run",
-                other => other,
+                "sentence" => ", the task as given".to_owned(),
+                "file" => " from the plan file".to_owned(),
+                "preset" => " from the preset".to_owned(),
+                "session" => " from the session that started the run".to_owned(),
+                other => format!(" from {other}"),
             }
         ),
         _ => return None,

@@ -36,9 +36,10 @@ Examples:
 
 Exit codes of a run:
   0  complete, or waiting at the gate (--approve never)
+  1  failed
   4  your branch could not be updated
-  10 rejected   11 failed verification, or no plan   12 budget   13 cancelled
-  14 some tasks failed for good")]
+  10 rejected   11 not verified, or no usable plan   12 budget   13 cancelled
+  14 some tasks failed permanently")]
 #[allow(
     clippy::struct_excessive_bools,
     clippy::struct_field_names,
@@ -57,13 +58,13 @@ pub struct RunArgs {
     /// A plan in TOML, YAML or JSON; `teamster plan check` checks it
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// A command that verifies the result; repeatable [default: the preset's, else those found]
+    /// A command that verifies the result; repeatable [default: the preset's, else those detected in the project]
     #[arg(long, value_name = "CMD")]
     verify: Vec<String>,
     /// The flow to follow: its phases, their requirements and their names [default: the preset's, else staged]
     #[arg(long, value_enum)]
     flow: Option<FlowName>,
-    /// Who plans and leads: auto, engine, or an agent [default: auto]
+    /// Who plans and leads: auto, an agent, or engine (no leader) [default: auto]
     #[arg(long, value_name = "AGENT")]
     leader: Option<String>,
     /// Every worker does the whole task on its own
@@ -72,7 +73,8 @@ pub struct RunArgs {
     /// Every worker does the whole task, and the best result is kept
     #[arg(long, conflicts_with_all = ["plan", "leader"])]
     best_of: bool,
-    /// Who approves at the gate: you (ask), the checks (auto), or no one yet (never) [default: ask]
+    /// What happens at the gate: wait for you (ask), approve if all checks pass (auto), or exit and leave the gate open
+    /// (never) [default: ask]
     #[arg(long, value_enum)]
     approve: Option<ApproveWord>,
     /// The maximum number of rounds of fixing what the checks find
@@ -81,10 +83,10 @@ pub struct RunArgs {
     /// Whether an agent reviews the merged work before the gate opens [default: prefer]
     #[arg(long, value_enum)]
     review: Option<ReviewWord>,
-    /// The commit to start from [default: the one that is checked out]
+    /// The commit to start from [default: HEAD]
     #[arg(long, value_name = "REF")]
     base: Option<String>,
-    /// The repository that workers on other machines share with this one [default: this one itself]
+    /// The repository that all machines push to and fetch from [default: this project]
     #[arg(long, value_name = "URL")]
     repo: Option<String>,
     /// The maximum number of tokens to use
@@ -105,7 +107,7 @@ pub struct RunArgs {
     /// Run workers in tmux panes, which `worker attach` shows
     #[arg(long)]
     tmux: bool,
-    /// Write down the requirements before work starts
+    /// Clarify the requirements before planning; the leader asks you what the task leaves open
     #[arg(long)]
     requirements: bool,
     /// Whether the plan needs your approval [default: ask, if an agent plans and you are at a terminal]
@@ -140,7 +142,7 @@ pub struct RunArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FlowName {
-    /// The engine's stages: plan, execute, verify, fix, approval
+    /// The stages themselves: plan, execute, verify, fix, approval
     Staged,
     /// A session with findings and tickets, from analysis to approval
     Party,

@@ -141,7 +141,7 @@ pub struct StateFileProgressArgs {
     /// Tasks in progress
     #[arg(long = "in-progress", value_name = "N", default_value_t = 0)]
     begun: usize,
-    /// Tasks that failed for good
+    /// Tasks that failed permanently
     #[arg(long, value_name = "N", default_value_t = 0)]
     failed: usize,
     /// Tasks not yet started

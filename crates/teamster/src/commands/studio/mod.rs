@@ -54,7 +54,12 @@ impl StudioArgs {
         trace_log::begin_studio(&context.layout);
         context.out.answer(
             || studio.json(),
-            || format!("Studio is at {}\nThe address is good for one browser, once. Ctrl-C ends Studio.", studio.url),
+            || {
+                format!(
+                    "Studio is at {}\nThis link works once. Press Ctrl-C to stop Studio.",
+                    studio.url
+                )
+            },
         )?;
         if self.open && !in_browser(&studio.url) {
             context

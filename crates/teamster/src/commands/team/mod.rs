@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use teamster_app::{env_vars, recordable};
+use teamster_app::{START_TEAM, env_vars, recordable};
 use teamster_isolate::git::Git;
 use teamster_types::TeamName;
 use teamster_types::progress::Progress;
@@ -200,8 +200,7 @@ impl TeamListArgs {
             || json!({ "teams": rows }),
             || {
                 if rows.is_empty() {
-                    return "there are no teams; `teamster team create NAME` creates one"
-                        .to_owned();
+                    return format!("there are no teams; {START_TEAM}");
                 }
                 let mut table = TextTable::new(["TEAM", "STATE", "KIND", "MEMBERS", "PROJECT"]);
                 for row in &rows {

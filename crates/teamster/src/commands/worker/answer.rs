@@ -22,7 +22,7 @@ pub struct WorkerAnswerArgs {
     worker: WorkerSelector,
     /// The request's id
     request: String,
-    /// What the agent is told
+    /// Your decision
     #[arg(value_enum, value_name = "ANSWER")]
     verdict: PermissionWord,
     /// The reason for a denial, passed on to the agent
@@ -58,8 +58,8 @@ impl WorkerAnswerArgs {
         context.out.answer(
             || json!({ "worker": named.worker, "team": named.team, "request": self.request, "allowed": is_allowed }),
             || {
-                let word = if is_allowed { "may" } else { "may not" };
-                format!("{} is told that it {word}", named.worker)
+                let word = if is_allowed { "allowed" } else { "denied" };
+                format!("{word} for {}", named.worker)
             },
         )
     }

@@ -21,9 +21,9 @@ use crate::shown::{display_line, redacted};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A worktree and its branch are removed when it is clean, all its commits are in the integration
-branch or in a branch of your own, and no worker uses it, from this home or another. All others
-are kept, and listed with the command that would remove them anyway. Finding nothing is not an
-error.
+branch or in a branch of your own, and no worker uses it, whatever TEAMSTER_CLAUDE_DIR it was
+started with. All others are kept, and listed with the command that would remove them anyway.
+Finding nothing is not an error.
 
 For runs that ended for good before the setting `gc.keep` (30 days), references below
 refs/teamster/ whose commits are in a branch of your own are removed, then the report, and for

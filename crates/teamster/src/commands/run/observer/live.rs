@@ -202,12 +202,11 @@ fn summary(snapshot: &RunSnapshot<'_>, answers_wanted: usize) -> String {
         some => format!("{some} questions for you: press Enter · "),
     };
     format!(
-        "{wanted}{stage} · {}/{} tasks{failed} · {}:{:02} · {} tokens · {}{hidden}",
+        "{wanted}{stage} · {}/{} tasks{failed} · {}:{:02} · {}{hidden}",
         progress.completed_tasks,
         progress.total_tasks,
         seconds / 60,
         seconds % 60,
-        snapshot.state.spent.run.say_tokens(),
-        snapshot.state.spent.run.say_money(),
+        snapshot.state.spent.run.words(),
     )
 }

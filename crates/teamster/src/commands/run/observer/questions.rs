@@ -332,8 +332,8 @@ impl TerminalQuestions {
                     .ok_or_else(|| AppError::usage("Type allow, deny, or deny and why."))?;
                 let worker: WorkerName = worker.parse()?;
                 permissions::answer(context, &self.team, &worker, request, Some(*seq), &decision)?;
-                let may = if decision.allow { "may" } else { "may not" };
-                Ok(format!("{worker} is told that it {may}"))
+                let word = if decision.allow { "allowed" } else { "denied" };
+                Ok(format!("{word} for {worker}"))
             }
         }
     }
@@ -359,7 +359,7 @@ impl TerminalQuestions {
                     None => format!("{who} asks{about} ({id})"),
                 }
             }
-            AwaitedAnswer::Request { worker, .. } => format!("{worker} asks to be allowed"),
+            AwaitedAnswer::Request { worker, .. } => format!("{worker} asks for permission"),
         }
     }
 
@@ -469,7 +469,7 @@ mod tests {
         1  ann asks about task 3 (q7)
            Which port?
 
-        2  ben asks to be allowed
+        2  ben asks for permission
            Bash rm -r build
 
         3  ann proposes a task (q9)

@@ -81,19 +81,19 @@ pub fn stop_message(level: StopLevel, snapshot: &RunSnapshot<'_>) -> Option<Stri
     };
     Some(match (level, busy) {
         (StopLevel::GoOn, _) => return None,
-        (StopLevel::Drain, Some(busy)) => format!(
-            "stopping: no new tasks are started; waiting for {busy} to finish; Ctrl-C again interrupts them and keeps their work"
-        ),
-        (StopLevel::Drain, None) => "stopping: no task is in progress; waiting for the workers to exit; Ctrl-C again interrupts \
-                                     them"
-            .to_owned(),
-        (StopLevel::Stop, Some(busy)) => format!(
-            "stopping now: interrupting {busy}; their work is kept; waiting for the workers to exit; Ctrl-C again kills them"
-        ),
-        (StopLevel::Stop, None) => {
-            "stopping now: waiting for the workers to exit; Ctrl-C again kills them".to_owned()
+        (StopLevel::Drain, Some(busy)) => {
+            format!("finishing {busy}, then stopping; Ctrl-C again: stop now")
         }
-        (StopLevel::Kill, _) => "killing every process of the team; what it had in its worktrees stays there".to_owned(),
+        (StopLevel::Drain, None) => {
+            "stopping: waiting for the workers to exit; Ctrl-C again: stop now".to_owned()
+        }
+        (StopLevel::Stop, Some(busy)) => {
+            format!("stopping {busy}; their work is kept; Ctrl-C again: kill")
+        }
+        (StopLevel::Stop, None) => {
+            "stopping now: waiting for the workers to exit; Ctrl-C again: kill".to_owned()
+        }
+        (StopLevel::Kill, _) => "killing the team's processes; their worktrees are kept".to_owned(),
     })
 }
 
