@@ -116,10 +116,10 @@ fn a_team_remembers_the_commit_it_starts_from() {
 fn the_only_team_of_the_project_need_not_be_named() {
     let project = TestProject::new();
     let none = project.run(["task", "list"]).fails(3);
-    insta::assert_snapshot!(none.shown(), @r"
+    insta::assert_snapshot!(none.shown(), @r#"
     error: no team works on [root]/project
     hint: start one: `teamster run 2:claude "…"`; `teamster team list` shows those of other projects
-    ");
+    "#);
     project.run(["team", "create", "fix-auth"]).succeeds();
     project.run(["task", "list"]).succeeds();
 

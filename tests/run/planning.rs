@@ -859,8 +859,7 @@ fn checks_that_a_leader_wants_are_named_as_not_taken_and_why() {
     plan(&shop, &["accept", "--revision", "1"]).exits(0);
     ends(run, 0);
     let printed = std::fs::read_to_string(&out).unwrap();
-    let line =
-        "its checks will not run, because you have not allowed them: make test, curl x | sh";
+    let line = "its checks will not run, because you have not allowed them: make test, curl x | sh";
     assert!(printed.contains(line), "{printed}");
     let checked = shop.events_of("verify.started");
     assert!(

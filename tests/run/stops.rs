@@ -203,17 +203,14 @@ fn ctrl_c_says_at_once_what_happens_what_is_waited_for_and_what_the_next_one_doe
     signal(host.id(), "-INT");
     // The task is still running, so only an immediate message can be there.
     shop.until("what happens now", || {
-        printed().contains(
-            "finishing worker-1 (task 1), then stopping; Ctrl-C again: stop now",
-        )
+        printed().contains("finishing worker-1 (task 1), then stopping; Ctrl-C again: stop now")
     });
     shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
     assert!(shop.events_of("task.completed").is_empty());
     signal(host.id(), "-INT");
     shop.until("the second", || {
         let text = printed();
-        text.contains("stopping worker-1 (task 1);")
-            && text.contains("Ctrl-C again: kill")
+        text.contains("stopping worker-1 (task 1);") && text.contains("Ctrl-C again: kill")
     });
     assert_eq!(exit_code(&shop, &mut host), Some(13));
     is_cancelled(&shop);

@@ -285,9 +285,6 @@ fn message_that_no_worker_took_is_told_at_the_gate_on_the_page_and_in_the_report
     shop.run(&["approve", "--team", "shop", "--commit", commit])
         .succeeds();
     let report = shop.report();
-    assert!(
-        report.contains("## Undelivered messages"),
-        "{report}"
-    );
+    assert!(report.contains("## Undelivered messages"), "{report}");
     assert!(report.contains(told), "{report}");
 }
