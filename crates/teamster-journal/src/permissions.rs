@@ -189,7 +189,7 @@ impl PermissionHistory {
                 self.deny(event, &wanted, by, why);
             }
             (AgentAction::Denied, _) => {
-                self.deny(event, &agent.text, DeniedBy::Settings, String::new())
+                self.deny(event, &agent.text, DeniedBy::Settings, String::new());
             }
             _ => {}
         }

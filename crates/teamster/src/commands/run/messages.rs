@@ -49,7 +49,6 @@ impl EventMessages {
     }
 
     fn line(&self, event: &Event, what: &EventKind) -> Option<String> {
-        let actor = &event.actor;
         Some(match what {
             EventKind::RunStarted(_) => format!("the run of team {} begins", event.team),
             EventKind::RunResumed(_) => format!("the run of team {} is resumed", event.team),
@@ -111,50 +110,13 @@ impl EventMessages {
                 Some(exceeded) => exceeded.sentence().to_string(),
                 None => "the budget is used up".to_owned(),
             },
-            EventKind::WorkerQuarantined(told) => {
-                format!("{actor} takes no more tasks: {}", told.reason)
-            }
-            EventKind::WorkerSecretsKept(found) => {
-                let paths: Vec<String> = found.files.iter().map(|file| file.path.clone()).collect();
-                let kept = if found.files.iter().any(|file| file.kept.is_some()) {
-                    "; kept in the team's private folder"
-                } else {
-                    ""
-                };
-                format!(
-                    "{actor}: not committed, because of secrets: {}{kept}",
-                    list(&paths)
-                )
-            }
-            EventKind::WorkerPaused(paused) => match &paused.limit {
-                Some(limit) => format!("{actor} waits: {}; {}", limit.phrase(), paused.reason),
-                None => format!("{actor} waits: {}", paused.reason),
-            },
-            EventKind::WorkerDead(told) => {
-                let worker = told.worker.as_deref().unwrap_or_default();
-                format!("{worker} is dead: {}", list(&told.evidence))
-            }
-            EventKind::WorkerHung(told) => {
-                let worker = told.worker.as_deref().unwrap_or_default();
-                format!("{worker} hangs: {}", list(&told.evidence))
-            }
-            EventKind::WorkerSilent(told) => {
-                let worker = told.worker.as_deref().unwrap_or_default();
-                format!("{worker} is silent: {}", list(&told.evidence))
-            }
-            EventKind::WorkerRestarted(told) => {
-                format!(
-                    "{} is restarted (restart {} in a row)",
-                    told.worker, told.times
-                )
-            }
             EventKind::RunStopRequested(request) => stop_requested(request),
             EventKind::RunFinished(finished) => format!(
                 "ended: {} ({})",
                 finished.outcome.replace('_', " "),
                 finished.reason
             ),
-            _ => return self.about_task(event, what),
+            _ => return about_worker(event, what).or_else(|| self.about_task(event, what)),
         })
     }
 
@@ -304,6 +266,51 @@ impl EventMessages {
             None => id.to_string(),
         }
     }
+}
+
+/// Returns the line for the state of a worker.
+fn about_worker(event: &Event, what: &EventKind) -> Option<String> {
+    let actor = &event.actor;
+    Some(match what {
+        EventKind::WorkerQuarantined(told) => {
+            format!("{actor} takes no more tasks: {}", told.reason)
+        }
+        EventKind::WorkerSecretsKept(found) => {
+            let paths: Vec<String> = found.files.iter().map(|file| file.path.clone()).collect();
+            let kept = if found.files.iter().any(|file| file.kept.is_some()) {
+                "; kept in the team's private folder"
+            } else {
+                ""
+            };
+            format!(
+                "{actor}: not committed, because of secrets: {}{kept}",
+                list(&paths)
+            )
+        }
+        EventKind::WorkerPaused(paused) => match &paused.limit {
+            Some(limit) => format!("{actor} waits: {}; {}", limit.phrase(), paused.reason),
+            None => format!("{actor} waits: {}", paused.reason),
+        },
+        EventKind::WorkerDead(told) => {
+            let worker = told.worker.as_deref().unwrap_or_default();
+            format!("{worker} is dead: {}", list(&told.evidence))
+        }
+        EventKind::WorkerHung(told) => {
+            let worker = told.worker.as_deref().unwrap_or_default();
+            format!("{worker} hangs: {}", list(&told.evidence))
+        }
+        EventKind::WorkerSilent(told) => {
+            let worker = told.worker.as_deref().unwrap_or_default();
+            format!("{worker} is silent: {}", list(&told.evidence))
+        }
+        EventKind::WorkerRestarted(told) => {
+            format!(
+                "{} is restarted (restart {} in a row)",
+                told.worker, told.times
+            )
+        }
+        _ => return None,
+    })
 }
 
 /// Returns the line for a person's request to stop a run.
