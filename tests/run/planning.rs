@@ -550,7 +550,7 @@ fn plan_answer_says_that_nobody_hosts_the_run_while_another_one_works_in_the_pro
         .succeeds()
         .stdout;
     assert!(
-        answered.contains("no process hosts the run: `teamster run --resume shop`"),
+        answered.contains("no process hosts the run; resume: `teamster run --resume shop`"),
         "{answered}"
     );
     std::fs::write(shop.aside().join("go"), "").unwrap();
