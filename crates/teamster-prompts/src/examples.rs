@@ -347,7 +347,7 @@ impl Prompt for WakePrompt {
         let bare = Self {
             team: "crew".to_owned(),
             goal: "Mend it.".to_owned(),
-            reason: "a task failed for good".to_owned(),
+            reason: "a task failed permanently".to_owned(),
             schema: "{}".to_owned(),
             ..Self::default()
         };

@@ -233,7 +233,7 @@ pub enum GateExit {
     NotLanded,
     /// The work was not approved automatically, because it is not verified or a person has to look at it.
     Unverified,
-    /// The work was not approved automatically, because tasks failed for good.
+    /// The work was not approved automatically, because tasks failed permanently.
     TasksFailed,
 }
 

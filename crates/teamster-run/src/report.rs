@@ -165,9 +165,9 @@ pub enum TaskState {
     NotMerged,
     /// It is done, but another result of the same work was chosen.
     NotChosen,
-    /// It failed for good.
+    /// It failed permanently.
     Failed,
-    /// It waits for these tasks, which failed for good.
+    /// It waits for these tasks, which failed permanently.
     Behind(Vec<String>),
 }
 
@@ -271,7 +271,7 @@ pub struct Conflict {
     pub files: Vec<String>,
     /// The task that is to resolve it.
     pub fix_task: Option<String>,
-    /// Whether it was the last attempt: the task failed for good.
+    /// Whether it was the last attempt: the task failed permanently.
     pub is_final: bool,
 }
 

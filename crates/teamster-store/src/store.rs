@@ -607,7 +607,7 @@ pub trait Store: ReadStore {
         lost: &LostMerge,
     ) -> Result<Task>;
 
-    /// Marks a task that is not in progress as failed for good, although it could be retried or was completed. Tasks
+    /// Marks a task that is not in progress as failed permanently, although it could be retried or was completed. Tasks
     /// that wait for it become visibly blocked.
     fn give_up(
         &self,

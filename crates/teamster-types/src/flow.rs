@@ -129,7 +129,7 @@ pub enum Guard {
     Finding,
     /// Every ticket is DONE, if there are any.
     Tickets,
-    /// Every task is completed, failed for good, or blocked by one that is.
+    /// Every task is completed, failed permanently, or blocked by one that is.
     Tasks,
 }
 
@@ -185,7 +185,7 @@ pub struct FlowFacts {
     pub open_tickets: Vec<String>,
     /// Whether there is a plan.
     pub has_plan: bool,
-    /// Tasks that are neither completed, nor failed for good, nor blocked by one that is.
+    /// Tasks that are neither completed, nor failed permanently, nor blocked by one that is.
     pub unsettled_tasks: u32,
     /// Fix rounds begun so far.
     pub fix_attempt: u32,

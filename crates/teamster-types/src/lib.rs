@@ -26,9 +26,9 @@
 //! pending ──claim──► in progress ──complete──► completed ──merged──► merged
 //!    ▲                 │  │  ▲ renew
 //!    │ release         │  └──┘
-//!    └─────────────────┴──fail──► pending again after a delay, or failed for good after the last attempt
+//!    └─────────────────┴──fail──► pending again after a delay, or failed permanently after the last attempt
 //!
-//! failed for good, or pending after a failure ──retry──► pending
+//! failed permanently, or pending after a failure ──retry──► pending
 //! ```
 //!
 //! Records that other programs also write are kept as the JSON they came as, behind typed accessors: an unknown key at any

@@ -29,7 +29,7 @@ pub enum Status {
     Pending,
     /// Its owner works on it.
     InProgress,
-    /// Done, or failed for good (`metadata.permanentlyFailed`).
+    /// Done, or failed permanently (`metadata.permanentlyFailed`).
     Completed,
 }
 
@@ -202,7 +202,7 @@ impl Task {
         &self.blocks
     }
 
-    /// Returns whether it is completed, and not because it failed for good.
+    /// Returns whether it is completed, and not because it failed permanently.
     pub fn is_done(&self) -> bool {
         self.status == Status::Completed && !self.is_failed()
     }

@@ -290,7 +290,7 @@ pub fn complete(
     Ok(true)
 }
 
-/// Records a failed attempt: the task becomes pending again after a retry delay, or fails for good after the last
+/// Records a failed attempt: the task becomes pending again after a retry delay, or fails permanently after the last
 /// attempt.
 pub fn fail(
     task: &mut Task,

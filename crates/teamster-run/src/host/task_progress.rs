@@ -100,7 +100,7 @@ pub fn has_work_to_merge(tasks: &[Task]) -> bool {
     !to_merge(tasks).is_empty() || !not_merged(tasks).is_empty()
 }
 
-/// Returns the tasks that will never be done: they failed for good, or depend on one that did or that was deleted. A
+/// Returns the tasks that will never be done: they failed permanently, or depend on one that did or that was deleted. A
 /// failed resolution that a later one replaces does not count.
 pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     let known: BTreeSet<&TaskId> = tasks.iter().map(Task::id).collect();
@@ -150,7 +150,7 @@ pub(super) fn open(tasks: &[Task]) -> Vec<&Task> {
         .collect()
 }
 
-/// Returns a task with these notes under `metadata.teamster`; with the note `failed` it has failed for good.
+/// Returns a task with these notes under `metadata.teamster`; with the note `failed` it has failed permanently.
 #[cfg(test)]
 pub(super) fn example(
     number: u64,

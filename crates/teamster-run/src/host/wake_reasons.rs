@@ -1,7 +1,7 @@
 //! The reasons for which the leader of a run is woken, and the texts that each of them is about.
 //!
 //! ```text
-//! task    blocked, failed for good, failed twice for the same cause, conflict not resolved ─┐
+//! task    blocked, failed permanently, failed twice for the same cause, conflict not resolved ─┐
 //! worker  asks a question, proposes a task ─────────────────────────────────────────────────┼─▶ Wake
 //! person  writes a message, wants a revision at the gate ───────────────────────────────────┤
 //! run     a phase ends, a review has findings ──────────────────────────────────────────────┘
@@ -52,7 +52,7 @@ pub(super) fn is_handled(run: &RunContext<'_>, reason: &WakeReason) -> bool {
     run.state().leader.handled.contains(reason)
 }
 
-/// Returns the reasons from tasks: those that wait for an answer, those that failed for good, and those that fail
+/// Returns the reasons from tasks: those that wait for an answer, those that failed permanently, and those that fail
 /// repeatedly for the same cause.
 pub(super) fn task_wakes(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
     let mut wakes = Vec::new();
@@ -87,7 +87,7 @@ pub(super) fn task_wakes(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wak
     Ok(wakes)
 }
 
-/// Returns the reason for a task that failed for good.
+/// Returns the reason for a task that failed permanently.
 fn failed_task_wake(run: &RunContext<'_>, id: &TaskId) -> Result<Wake> {
     let failure = run.store().failure(run.team(), id)?;
     let at = failure
@@ -101,7 +101,7 @@ fn failed_task_wake(run: &RunContext<'_>, id: &TaskId) -> Result<Wake> {
         let why = format!("the conflict of task {id} could not be resolved");
         (WakeKind::Conflict, why)
     } else {
-        (WakeKind::Failure, format!("task {id} failed for good"))
+        (WakeKind::Failure, format!("task {id} failed permanently"))
     };
     let reason = WakeReason::new(kind, format!("{id}@{at}"));
     let from = format!("The last error of task {id}");

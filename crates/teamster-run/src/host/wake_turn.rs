@@ -283,7 +283,7 @@ fn prompt(
 /// Returns the state of a task, as the rest of a sentence.
 fn state_phrase(task: &Task, is_hopeless: bool) -> &'static str {
     match task.status() {
-        _ if task.is_failed() => "failed for good",
+        _ if task.is_failed() => "failed permanently",
         _ if task.block().is_some() => "waits for an answer",
         Status::Pending if is_hopeless => "waits for one that will not be done",
         Status::InProgress => "is being worked on",
@@ -406,7 +406,7 @@ mod tests {
             (
                 task(1, &[], "completed", &json!({ "failed": true })),
                 true,
-                "failed for good",
+                "failed permanently",
             ),
             (
                 task(2, &[1], "pending", &none),

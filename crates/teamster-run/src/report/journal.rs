@@ -280,7 +280,7 @@ fn is_not_chosen(task: &Task) -> bool {
     task.merge_mark() == Some(MergeMark::NotChosen)
 }
 
-/// Returns the direct and indirect dependencies of a task that failed for good.
+/// Returns the direct and indirect dependencies of a task that failed permanently.
 fn failed_before(task: &Task, by_id: &BTreeMap<&TaskId, &Task>) -> BTreeSet<TaskId> {
     let mut failed = BTreeSet::new();
     let mut seen = BTreeSet::new();

@@ -83,7 +83,7 @@ pub(super) fn gate_lines(input: &ReportInput) -> String {
     for (place, finding) in (1..).zip(finished.findings.iter().take(MOST_FINDINGS)) {
         let (first, mut rest) = finding_words(finding);
         if let Some(reason) = left.and_then(|left| left.get(&place)) {
-            let _ = write!(rest, " (the leader leaves it: {reason})");
+            let _ = write!(rest, " (the leader decided not to fix it: {reason})");
         }
         text.push_str(&wrapped(&first, &rest));
     }
@@ -174,7 +174,11 @@ pub(super) fn section(input: &ReportInput) -> String {
             }
         }
         if let Some(reason) = left.and_then(|left| left.get(&number)) {
-            let _ = writeln!(page, "  - the leader leaves it: {}", inside(reason));
+            let _ = writeln!(
+                page,
+                "  - the leader decided not to fix it: {}",
+                inside(reason)
+            );
         }
     }
     if !finished.criteria.is_empty() {

@@ -87,7 +87,7 @@ pub(super) fn references(input: &ReportInput) -> String {
     page
 }
 
-/// Returns the tasks that failed for good with their reasons, and the tasks that wait for them.
+/// Returns the tasks that failed permanently with their reasons, and the tasks that wait for them.
 pub(super) fn failed(input: &ReportInput) -> String {
     let mut page = String::new();
     for task in &input.tasks {

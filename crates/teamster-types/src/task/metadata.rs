@@ -331,7 +331,7 @@ impl Task {
         self.shared(SharedKey::Internal) == Some(&Value::Bool(true))
     }
 
-    /// Returns whether it failed for good: it will not be tried again.
+    /// Returns whether it failed permanently: it will not be tried again.
     pub fn is_failed(&self) -> bool {
         self.shared(SharedKey::PermanentlyFailed) == Some(&Value::Bool(true))
     }
@@ -343,7 +343,7 @@ impl Task {
         count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
     }
 
-    /// Returns the error that ended it, when it failed for good.
+    /// Returns the error that ended it, when it failed permanently.
     pub fn error(&self) -> Option<&str> {
         self.shared(SharedKey::Error).and_then(Value::as_str)
     }

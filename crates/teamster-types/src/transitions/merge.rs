@@ -78,7 +78,7 @@ pub fn merge_lost(task: &mut Task) -> bool {
     true
 }
 
-/// Marks a task as failed for good although it could be retried or was completed: a task it waits for will not be done,
+/// Marks a task as failed permanently although it could be retried or was completed: a task it waits for will not be done,
 /// or its work cannot be merged. Refused while it is in progress.
 pub fn give_up(
     task: &mut Task,

@@ -288,7 +288,7 @@ pub(super) fn rich_and_over() -> JournalBuilder {
     story.tell(300, "approval.given", None, given);
     story.stage(1, "end", 1, "approved");
     let finished = json!({"outcome": "tasks_failed", "exitCode": 14, "commit": WORK,
-        "reason": "task 3 failed for good, and task 4 waits for it"});
+        "reason": "task 3 failed permanently, and task 4 waits for it"});
     story.tell(2, "run.finished", None, finished);
     story
 }
