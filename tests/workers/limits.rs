@@ -92,14 +92,18 @@ fn run_away(what: &str, line: &str) -> String {
     let mark = teamster_fs::random_hex();
     let provider = format!("command:{RUNAWAY}");
     let words = ["worker", "start", "--name", "ann", "--json", "--provider"];
+    let probe = crew.project.shell(line).command().arg("true").output();
+    let probe = probe.unwrap();
+    if !probe.status.success() {
+        let why = String::from_utf8_lossy(&probe.stderr);
+        skip(&why);
+        return format!("{what}: SKIPPED, {why}");
+    }
     let mut command = crew.project.shell(line).command();
     command.arg("teamster").args(words).arg(&provider);
     let output = command.env(PLANTED, &mark).output().unwrap();
-    let Ok(started) = serde_json::from_slice::<Value>(&output.stdout) else {
-        let why = String::from_utf8_lossy(&output.stderr);
-        skip(&why);
-        return format!("{what}: SKIPPED, {why}");
-    };
+    let started: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     let bridge = u32::try_from(started["pid"].as_u64().unwrap()).unwrap();
     let agents = || -> Vec<u32> {
         let mut all = carriers(PLANTED, &mark);

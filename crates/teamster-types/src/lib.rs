@@ -9,7 +9,7 @@
 //! | values inside records | [`time`], [`created_at`], [`process`], [`progress`], [`usage`], [`json`] |
 //! | which change of a task is allowed | [`transitions`], [`graph`] |
 //! | which stage may follow which | [`flow`] |
-//! | who gets a task; whether a worker is healthy, hung or dead | [`routing`], [`health`] |
+//! | who gets a task; whether a worker is healthy, hung or dead; when a claim lock is abandoned | [`routing`], [`health`], [`claim_lock`] |
 //! | which paths no agent may touch, and which tasks reserve the same files | [`denied`], [`paths`] |
 //! | what people see of foreign texts | [`redact`], [`text`] |
 //! | sentences with a code for translation | [`phrase`] |
@@ -40,6 +40,7 @@
 //! forbids is a [`Refusal`](transitions::Refusal) and leaves the record as it was. A name that could leave its folder is
 //! no [`TeamName`], [`WorkerName`] or [`TaskId`].
 
+pub mod claim_lock;
 pub mod created_at;
 pub mod denied;
 pub mod end;

@@ -39,6 +39,7 @@ pub(super) fn found(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
         return;
     };
     let last = store.last_events(&team, LAST_EVENTS);
+    let last = last.ok_or_trace("read what was found before");
     let events = last.map(|page| page.events).unwrap_or_default();
     let name = shown_line(&zombie.name, LONGEST_TEXT);
     let is_same = |seen: &ZombieSeen| seen.kind == zombie.kind.as_str() && seen.name == name;
@@ -71,8 +72,8 @@ fn journal_of(scanner: &ZombieScanner<'_>, zombie: &Zombie) -> Option<(FileStore
         patience: scanner.options.budget.patience(),
         ..FileStoreSettings::default()
     };
-    let store = FileStore::open(scanner.options.layout, Arc::new(SystemClock), settings).ok()?;
-    Some((store, team))
+    let store = FileStore::open(scanner.options.layout, Arc::new(SystemClock), settings);
+    Some((store.ok_or_trace("open the journal of a team")?, team))
 }
 
 fn event(

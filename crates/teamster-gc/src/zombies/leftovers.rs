@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use teamster_fs::{Dir, FileKind, FsError, Lock, LockWait, Stamp, layout, remove_tree};
+use teamster_types::claim_lock::{ABANDONED_AFTER, LockUse};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::{ProcessId, ProcessState};
@@ -16,7 +17,7 @@ use teamster_types::{TeamName, WorkerName};
 
 use super::folder::TeamFolder;
 use super::heartbeats::{self, HeartbeatVerdict};
-use super::lock_files::{self, ABANDONED, LockFileState};
+use super::lock_files;
 use super::scanner::ZombieScanner;
 use super::verdict::{self, RunProgress};
 use super::{REAP_AND_KILL, REAP_COMMAND, Zombie, ZombieAction, ZombieKind};
@@ -73,7 +74,7 @@ pub(super) fn locks(
         let left = lock_files::in_folder(scanner, dir)?;
         for lock in left
             .into_iter()
-            .filter(|lock| lock.state == LockFileState::Abandoned)
+            .filter(|lock| lock.state == LockUse::Abandoned)
         {
             let zombie = Zombie {
                 kind: ZombieKind::Lock,
@@ -113,7 +114,7 @@ pub(super) fn unfinished_teams(scanner: &ZombieScanner<'_>, names: &[String]) ->
         let stamp = teams.stamp(name).ok()??;
         let age = scanner.age(stamp.modified);
         let is_left = stamp.kind == FileKind::Folder
-            && age >= ABANDONED
+            && age >= ABANDONED_AFTER
             && lock_files::is_gone(scanner, pid)
             && teams.child(name).ok()??.owner().ok()? == scanner.user;
         is_left.then(|| Leftover {

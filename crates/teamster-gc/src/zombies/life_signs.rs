@@ -4,6 +4,7 @@ use std::path::Path;
 
 use teamster_claude::state::StateFiles;
 use teamster_fs::{FileKind, FsError, Lock, layout};
+use teamster_types::claim_lock::LockUse;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::ProcessState;
 use teamster_types::task::{Status, Task};
@@ -14,7 +15,7 @@ use teamster_types::{TaskId, TeamName};
 use super::Zombie;
 use super::folder::{ScanInterrupted, TeamFolder};
 use super::heartbeats::{self, HeartbeatVerdict};
-use super::lock_files::{self, LockFileState};
+use super::lock_files;
 use super::members::{self, text};
 use super::scanner::ZombieScanner;
 
@@ -307,14 +308,14 @@ fn locks(
     {
         for lock in lock_files::in_folder(scanner, dir)? {
             match lock.state {
-                LockFileState::InUse => signs
+                LockUse::InUse => signs
                     .alive
                     .push(Phrase::new(PhraseCode::LockInUse, [("name", &lock.name)])),
-                LockFileState::Unsure => signs.unsure.push(Phrase::new(
+                LockUse::Unsure => signs.unsure.push(Phrase::new(
                     PhraseCode::LockNotJudged,
                     [("name", &lock.name)],
                 )),
-                LockFileState::Abandoned => {}
+                LockUse::Abandoned => {}
             }
         }
     }

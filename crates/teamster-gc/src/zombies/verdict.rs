@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use teamster_fs::layout;
+use teamster_fs::{OrTrace as _, layout};
 use teamster_journal::{EventType, RunState, TeamState};
 use teamster_store::{FileStore, FileStoreSettings, ReadStore, SystemClock};
 use teamster_types::created_at::created_at;
@@ -260,7 +260,8 @@ pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgr
     let of_team = TEAM_TURNING_POINTS.map(EventType::name);
     let of_run = RunState::TURNING_POINTS.map(EventType::name);
     let last = store.and_then(|store| store.last_of_each(&name, &[&of_team, &of_run]));
-    let Ok(last) = last else {
+    // Without a known end the team is kept.
+    let Some(last) = last.ok_or_trace("read how a run ended") else {
         return RunProgress::None;
     };
     let mut state = TeamState::default();

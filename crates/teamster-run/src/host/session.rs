@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use serde_json::json;
-use teamster_fs::layout;
+use teamster_fs::{OrTrace as _, layout};
 use teamster_journal::payload::RunSpec;
 use teamster_journal::{HOST, ReviewState, RunState};
 use teamster_party::{
@@ -139,7 +139,10 @@ impl SessionProjection {
 
     /// Records the started workers, and at the end the report and the commit.
     fn project_progress(&mut self, run: &RunContext<'_>, stage: Stage) -> Result<()> {
-        let beats = run.heartbeats().unwrap_or_default();
+        let beats = run
+            .heartbeats()
+            .ok_or_trace("read which workers were started");
+        let beats = beats.unwrap_or_default();
         let mut spawned: Vec<String> = beats
             .iter()
             .map(|beat| beat.worker_name.to_string())

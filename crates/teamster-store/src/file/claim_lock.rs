@@ -1,20 +1,14 @@
 //! The claim lock `{id}.lock`: it exists only while a claim is being made, and other programs respect it.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use teamster_fs::{Durability, layout};
-use teamster_types::process::{ProcessId, ProcessState};
+use teamster_types::claim_lock::{FoundClaimLock, LockUse};
 use teamster_types::{TaskId, Time, WorkerName};
 
 use super::FileStore;
 use super::held_team::HeldTeam;
 use super::note::OwnClaimLock;
 use crate::error::{Result, StoreError};
-
-/// The age at which the lock of a dead process may be taken over; a younger one may still be being written.
-const STALE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -147,44 +141,13 @@ fn is_ours(held: &HeldTeam, claim: &OwnClaimLock) -> Result<bool> {
     Ok(content.is_some_and(|content| content.nonce == claim.nonce))
 }
 
-/// Returns whether a lock is old and its process is proven gone. An old lock without a pid was left by a killed
-/// process.
+/// Returns whether nobody holds a lock any more.
 fn is_stale(store: &FileStore, held: &HeldTeam, name: &str, now: Time) -> Result<bool> {
     let Some((bytes, stamp)) = held.folders.tasks.read(name)? else {
         return Ok(true);
     };
     let written = Time::from_millis(stamp.modified / 1_000_000);
-    let content: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let number = |key: &str| content.get(key).and_then(Value::as_u64);
-    let text = |key: &str| {
-        content
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let pid = number("pid").and_then(|pid| u32::try_from(pid).ok());
-    let Some(pid) = pid else {
-        return Ok(is_old(written, now));
-    };
-    // The lock is held as long as the process it names may be alive, whatever else the file contains.
-    let process = ProcessId {
-        pid,
-        process_start_time: number("processStartTime").unwrap_or(0),
-        boot_id: text("bootId"),
-        pid_ns: text("pidNs"),
-        host: text("host"),
-    };
-    // A timestamp in seconds instead of milliseconds is ignored; the file's modification time counts instead.
-    let said = number("timestamp").and_then(|said| i64::try_from(said).ok());
-    let since = said
-        .filter(|said| *said > 100_000_000_000)
-        .map_or(written, Time::from_millis);
-    Ok(is_old(since, now) && store.machine.process_state(&process) == ProcessState::Gone)
-}
-
-/// Returns whether a lock is old enough to be stale. A time far in the future was written before the clock was set
-/// back.
-fn is_old(since: Time, now: Time) -> bool {
-    now.since(since) >= STALE || since.since(now) >= STALE
+    let state = FoundClaimLock::parse(&bytes, written)
+        .state(now, |process| store.machine.process_state(process));
+    Ok(state == LockUse::Abandoned)
 }

@@ -107,9 +107,10 @@ impl WorkerMailbox {
         let (mut is_mail, mut any) = (has_mail, false);
         let name = reporter.name().clone();
         let is_others = |event: &&Event| event.actor != name.as_str();
-        while let Ok(page) = reporter
+        while let Some(page) = reporter
             .store()
             .events(reporter.team(), self.seen + 1, PAGE)
+            .ok_or_trace("read the events of the team")
         {
             let Some(last) = page.events.last() else {
                 break;

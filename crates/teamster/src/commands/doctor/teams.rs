@@ -2,19 +2,17 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
 use teamster_fs::layout::{TASKS, TEAMS, staged, temp_owner};
 use teamster_fs::{Dir, FileKind, FsError};
 use teamster_gc::shell::readable;
 use teamster_store::ReadStore;
+use teamster_types::claim_lock::{FoundClaimLock, LockUse};
 use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TaskId, TeamName, Time};
 
 use super::DoctorCheck;
 use crate::context::Context;
 
-/// The age from which a claim lock may be stale; no claim takes that long.
-const LOCK_AGE_MS: i64 = 30_000;
 const HEALS: &str = "nothing to do: the next change of the team fixes it";
 
 /// Runs all checks of the teams. Nothing is changed.
@@ -164,7 +162,7 @@ fn is_gone(read: &dyn ReadStore, pid: u32) -> bool {
     }) == ProcessState::Gone
 }
 
-/// A lock is stale if it is old and its process is proven gone. A lock that cannot be judged is not stale.
+/// Returns whether a file is a claim lock that nobody holds any more.
 fn is_stale_lock(folder: &Dir, name: &str, read: &dyn ReadStore) -> Result<bool, FsError> {
     let is_claim_lock = name
         .strip_suffix(".lock")
@@ -179,18 +177,11 @@ fn is_stale_lock(folder: &Dir, name: &str, read: &dyn ReadStore) -> Result<bool,
     {
         return Ok(false);
     }
-    let Some((bytes, _)) = folder.read(name)? else {
+    let Some((bytes, stamp)) = folder.read(name)? else {
         return Ok(false);
     };
-    let lock: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let made = lock
-        .get("timestamp")
-        .and_then(Value::as_i64)
-        .map(Time::from_millis);
-    let process: Option<ProcessId> = serde_json::from_value(lock).ok();
-    let (Some(made), Some(process)) = (made, process) else {
-        return Ok(false);
-    };
-    let is_old = read.now().as_millis() - made.as_millis() >= LOCK_AGE_MS;
-    Ok(is_old && read.process_state(&process) == ProcessState::Gone)
+    let written = Time::from_millis(stamp.modified / 1_000_000);
+    let state = FoundClaimLock::parse(&bytes, written)
+        .state(read.now(), |process| read.process_state(process));
+    Ok(state == LockUse::Abandoned)
 }
