@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
+use teamster_types::shell;
 use thiserror::Error;
 
 use crate::event::{AgentEvent, AgentSpending};
@@ -301,19 +302,10 @@ impl Launch {
     pub fn command_line(&self) -> String {
         let line = std::iter::once(self.program.as_os_str())
             .chain(self.args.iter().map(OsString::as_os_str))
-            .map(|word| quoted(&word.to_string_lossy()))
+            .map(|word| shell::word(&word.to_string_lossy()))
             .collect::<Vec<_>>()
             .join(" ");
         teamster_types::redact::redact(&line).into_owned()
-    }
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

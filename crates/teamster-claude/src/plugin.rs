@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use teamster_fs::{Dir, random_hex, remove_tree};
 use teamster_store::{StoreError, StoreErrorKind};
+use teamster_types::shell;
 
 use crate::install::hooks;
 
@@ -85,7 +86,7 @@ fn files(request: &ExportRequest<'_>) -> Result<Vec<PluginFile>, StoreError> {
     Ok(vec![
         PluginFile {
             path: "bin/teamster",
-            content: launcher.replace("@PROGRAM@", &single_quoted(request.program)),
+            content: launcher.replace("@PROGRAM@", &shell::word(request.program)),
             mode: RUNNABLE,
         },
         text("commands/team.md", include_str!("plugin/team.md")),
@@ -145,10 +146,6 @@ fn pretty(value: &Value) -> Result<String, StoreError> {
     serde_json::to_string_pretty(value)
         .map(|text| text + "\n")
         .map_err(|error| StoreError::new(StoreErrorKind::Failed, error.to_string()))
-}
-
-fn single_quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Returns whether a folder is empty or contains an earlier export.
@@ -271,6 +268,6 @@ mod tests {
 
     #[test]
     fn a_place_with_a_quote_in_it_stays_one_word() {
-        assert_eq!(single_quoted("/o'b $x/teamster"), r"'/o'\''b $x/teamster'");
+        assert_eq!(shell::word("/o'b $x/teamster"), r"'/o'\''b $x/teamster'");
     }
 }

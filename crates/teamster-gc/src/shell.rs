@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use teamster_types::shell;
 use teamster_types::text::clean;
 
 /// Quotes a path for a shell; its bytes need not be UTF-8.
@@ -16,15 +17,11 @@ fn path_word(path: &Path) -> String {
     }
 }
 
-/// Quotes a text for a shell as a single word.
+/// Quotes a text for a shell as a single word, in which characters that a terminal would not show are escaped.
 pub fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
     let is_visible = !text.contains(char::is_control) && clean(text, usize::MAX) == text;
     if is_visible {
-        return format!("'{}'", text.replace('\'', r"'\''"));
+        return shell::word(text);
     }
     quoted_bytes(text.as_bytes())
 }

@@ -15,6 +15,7 @@ use rustix::process::{Signal, kill_process_group};
 use teamster_fs::cgroup::Cgroup;
 use teamster_fs::proc::Machine;
 use teamster_types::process::ProcessId;
+use teamster_types::shell;
 
 use crate::guard::exit_of;
 use crate::process_tree::{LAUNCH, group_name};
@@ -331,21 +332,9 @@ pub fn say(program: &Path, args: &[OsString]) -> String {
     words.extend(args.iter().cloned());
     let words: Vec<String> = words
         .iter()
-        .map(|word| quoted(&word.to_string_lossy()))
+        .map(|word| shell::word(&word.to_string_lossy()))
         .collect();
     words.join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = !word.is_empty()
-        && word
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c));
-    if is_plain {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use crate::payload::{
 /// The history of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunHistory {
-    /// The specification of the run as recorded last, even if no run can be made of it. [`RunState`](crate::RunState)
-    /// sets it.
+    /// The specification of the run as recorded last. One of which no run can be made is kept only until there is
+    /// another. [`RunState`](crate::RunState) sets it.
     pub spec: Option<RunSpec>,
     /// When the run began.
     pub started: Option<Time>,

@@ -553,9 +553,11 @@ impl RunState {
     }
 
     fn set_spec(&mut self, spec: &RunSpec) {
-        self.history.spec = Some(spec.clone());
         if spec.can_be_run() {
             self.spec = Some(spec.clone());
+        }
+        if spec.can_be_run() || self.history.spec.is_none() {
+            self.history.spec = Some(spec.clone());
         }
     }
 

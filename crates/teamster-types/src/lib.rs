@@ -11,7 +11,7 @@
 //! | which stage may follow which | [`flow`] |
 //! | who gets a task; whether a worker is healthy, hung or dead; when a claim lock is abandoned | [`routing`], [`health`], [`claim_lock`] |
 //! | which paths no agent may touch, and which tasks reserve the same files | [`denied`], [`paths`] |
-//! | what people see of foreign texts | [`redact`], [`text`] |
+//! | what people see of foreign texts | [`redact`], [`text`], [`shell`] |
 //! | sentences with a code for translation | [`phrase`] |
 //!
 //! # How it works
@@ -59,6 +59,7 @@ pub mod progress;
 pub mod redact;
 pub mod routing;
 pub mod session;
+pub mod shell;
 pub mod task;
 pub mod team;
 pub mod text;

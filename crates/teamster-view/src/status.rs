@@ -223,7 +223,7 @@ fn of_team(
         project: config.project().map(str::to_owned),
         kind: Some(kind(config.kind())),
         stage: run.stage.clone(),
-        outcome: run.end.map(|end| end.word().to_owned()),
+        outcome: run.finished.as_ref().map(|run| run.outcome.clone()),
         phase: run.phase.clone(),
         run,
         progress,

@@ -27,6 +27,7 @@ use teamster_prompts::{Prompt, PromptError, Prompts, Rendered};
 use teamster_store::Store;
 use teamster_types::failure::Failure;
 use teamster_types::message::Message;
+use teamster_types::shell;
 use teamster_types::task::{Status, Task, TaskConflict, TaskFix};
 use teamster_types::text::{clip, quoted};
 use teamster_types::{TaskId, TeamName, WorkerName};
@@ -341,17 +342,7 @@ pub(crate) fn mail_that_fits(mail: &[Message], limit: usize) -> usize {
 pub fn channel_facts(provider: &str, teamster: &Path) -> ChannelFacts {
     ChannelFacts {
         tools: Client::find(provider).map(|client| client.tool_prefix.to_owned()),
-        command: Some(shell_word(&teamster.to_string_lossy())),
-    }
-}
-
-/// Returns a path quoted as a single shell word.
-fn shell_word(path: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./+@".contains(c);
-    if path.chars().all(is_plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
+        command: Some(shell::word(&teamster.to_string_lossy())),
     }
 }
 

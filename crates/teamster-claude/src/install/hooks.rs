@@ -1,6 +1,7 @@
 //! The entries of teamster in the client's settings, and how they are recognized.
 
 use serde_json::{Map, Value, json};
+use teamster_types::shell;
 
 /// The timeout of a hook, in seconds. It takes milliseconds; this is for a machine under heavy load.
 pub const TIMEOUT: u32 = 5;
@@ -58,7 +59,7 @@ pub fn all(events: &[&str], command: impl Fn(&str) -> String) -> Value {
 
 /// Returns the shell command for an event.
 pub fn command(program: &str, event: &str) -> String {
-    format!("{} hook {event}", quoted(program))
+    format!("{} hook {event}", shell::word(program))
 }
 
 /// Returns the program of a command that [`command`] made for this event, whatever path it was installed from.
@@ -67,16 +68,6 @@ pub fn program_of(command: &str, event: &str) -> Option<String> {
     let name = word.rsplit('/').next().unwrap_or(&word);
     let is_ours = name == NAME && rest.strip_prefix(" hook ") == Some(event);
     is_ours.then_some(word)
-}
-
-/// Quotes a word for a shell.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 /// Splits a command into its first word and the rest; `None` when the shell would expand or interpret it.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use teamster_fs::layout::PROJECT_CLAUDE;
 use teamster_fs::{Dir, FileOwner, FileSnapshot, FsError, UserFile};
 use teamster_store::{StoreError, StoreErrorKind};
+use teamster_types::shell;
 
 use super::merge::{self, SettingsFault};
 use super::{InstallOutcome, InstallRequest, PATIENCE, Scope, backup, diff, hooks, project};
@@ -236,7 +237,7 @@ fn may_write(
         return Err(unreachable("belongs to another user", hint));
     }
     if was.is_read_only() {
-        let real = hooks::quoted(&real.display().to_string());
+        let real = shell::word(&real.display().to_string());
         let hint = format!("`chmod u+w {real}` lets it be written");
         return Err(unreachable("is read-only", hint));
     }

@@ -356,6 +356,14 @@ impl RunFinished {
         }
     }
 
+    /// Describes the end in a few words, even if this version does not know it.
+    pub fn words(&self) -> String {
+        match self.end() {
+            Some(end) => end.words().to_owned(),
+            None => self.outcome.replace('_', " "),
+        }
+    }
+
     /// Returns the end, or `None` when this version does not know the last stage.
     pub fn end(&self) -> Option<RunEnd> {
         let Ok(Stage::End(outcome)) = self.to.parse() else {

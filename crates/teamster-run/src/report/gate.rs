@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use teamster_journal::payload::Shown;
+use teamster_types::shell;
 use teamster_types::text::fit;
 use unicode_width::UnicodeWidthStr;
 
@@ -346,7 +347,9 @@ fn cost(input: &ReportInput) -> String {
 
 fn decide(input: &ReportInput) -> String {
     let commit = input.asked_about.as_deref().map(short);
-    let commit = commit.map_or_else(String::new, |commit| format!(" --commit {commit}"));
+    let commit = commit.map_or_else(String::new, |commit| {
+        format!(" --commit {}", shell::word(&commit))
+    });
     // The commands are meant to be copied, so they are never cut.
     rows(
         &[

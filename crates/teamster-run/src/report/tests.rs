@@ -153,11 +153,13 @@ fn hostile() -> ReportInput {
     );
     let conflict = json!({"files": [evil, 3, null], "times": "often", "final": true});
     story.tell(0, "merge.conflict", Some("1"), conflict);
+    let gate = json!({"gate": evil, "commit": evil});
+    story.tell(0, "approval.requested", None, gate);
     story.tell(
         0,
         "approval.given",
         None,
-        json!({"by": evil, "text": evil, "commit": evil}),
+        json!({"gate": evil, "by": evil, "text": evil, "commit": evil}),
     );
     story.tell(
         0,

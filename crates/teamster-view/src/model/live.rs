@@ -299,7 +299,7 @@ impl LiveTeam {
             return run_lately(read, team);
         }
         Ok(RunNow {
-            end: self.projection.end(),
+            finished: self.projection.finished().cloned(),
             ..RunNow::default()
         })
     }

@@ -1,7 +1,7 @@
 //! The state of a run, without reading the whole journal.
 
 use serde::Serialize;
-use teamster_journal::payload::RunEnd;
+use teamster_journal::payload::RunFinished;
 use teamster_journal::{Event, EventKind, EventType, RunState, family};
 use teamster_store::{ReadStore, Result};
 use teamster_types::TeamName;
@@ -19,7 +19,7 @@ pub struct PhaseNow {
 }
 
 /// The current state of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunNow {
     /// Its current stage; `None` if there is no run.
     pub stage: Option<String>,
@@ -28,13 +28,13 @@ pub struct RunNow {
     /// Whether the run waits for a person's decision.
     pub awaits_approval: bool,
     /// How it ended; `None` until it has finished.
-    pub end: Option<RunEnd>,
+    pub finished: Option<RunFinished>,
 }
 
 impl RunNow {
     /// Returns whether the run has finished.
     pub fn is_finished(&self) -> bool {
-        self.end.is_some()
+        self.finished.is_some()
     }
 }
 
@@ -121,8 +121,8 @@ fn run_now_from(mut events: Vec<Event>) -> RunNow {
         }),
         stage: stage.map(|stage| stage.as_str().to_owned()),
         awaits_approval: run.open_gate().is_some(),
-        end: last.and_then(|event| match event.payload() {
-            EventKind::RunFinished(finished) => finished.end(),
+        finished: last.and_then(|event| match event.payload() {
+            EventKind::RunFinished(finished) => Some(finished),
             _ => None,
         }),
     }

@@ -123,9 +123,11 @@ impl StatusArgs {
 
 /// Returns the stage of a team's run, or how the run ended, in the terms of the engine and of its flow.
 fn stage_text(stage: &str, team: &TeamStatus) -> String {
-    let now = match team.run.end {
-        Some(RunEnd::Complete) => "the run is complete".to_owned(),
-        Some(end) => format!("the run has ended: {}", end.words()),
+    let now = match &team.run.finished {
+        Some(finished) if finished.end() == Some(RunEnd::Complete) => {
+            "the run is complete".to_owned()
+        }
+        Some(finished) => format!("the run has ended: {}", finished.words()),
         None => format!("stage {stage}"),
     };
     match &team.phase {

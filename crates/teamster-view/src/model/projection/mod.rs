@@ -10,7 +10,7 @@ mod view;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
-use teamster_journal::payload::{MessageSent, RunEnd};
+use teamster_journal::payload::{MessageSent, RunFinished};
 use teamster_journal::{Event, EventKind, RunHistory, TeamState, family};
 use teamster_store::{ReadStore, Result, rebuild};
 use teamster_types::task::{Status, Task};
@@ -100,9 +100,9 @@ impl TeamProjection {
     }
 
     /// Returns how its run ended; `None` until the run has finished.
-    pub fn end(&self) -> Option<RunEnd> {
+    pub fn finished(&self) -> Option<&RunFinished> {
         let finished = self.state.run.history.finished.as_ref();
-        finished.and_then(|(_, finished)| finished.end())
+        finished.map(|(_, finished)| finished)
     }
 
     /// Returns the time of the last event.
