@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
+use teamster_journal::payload::{RunEnd, RunFinished};
 use teamster_journal::{Event, RunState};
 use teamster_store::rebuild;
 use teamster_types::TeamName;
@@ -97,7 +98,10 @@ fn every_prefix_of_a_journal_of_0_1_is_judged_the_same_by_host_page_and_status()
                 let now = now.unwrap();
                 assert_eq!(now.awaits_approval, is_open, "{place}");
                 let end = host.finished.as_ref().map(|finished| finished.end);
-                assert_eq!(now.end, end, "{place}");
+                let told = now.finished.as_ref();
+                assert_eq!(told.and_then(RunFinished::end), end, "{place}");
+                let outcome = end.map(RunEnd::word);
+                assert_eq!(told.map(|run| run.outcome.as_str()), outcome, "{place}");
                 assert_eq!(now.stage, stage, "{place}");
             }
         }

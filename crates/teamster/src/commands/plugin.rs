@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use teamster_claude::install::hooks::quoted;
 use teamster_claude::install::{Scope, is_installed};
 use teamster_claude::plugin::{ExportRequest, export};
+use teamster_types::shell;
 
 use crate::commands::install::this_program;
 use crate::context::Context;
@@ -88,7 +88,7 @@ impl PluginExportArgs {
                 plain(&format!(
                     "wrote {} files to {folder}\ntry it: claude --plugin-dir {}",
                     exported.files.len(),
-                    quoted(&folder.to_string())
+                    shell::word(&folder.to_string())
                 ))
             },
         )

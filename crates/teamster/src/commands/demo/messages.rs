@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use teamster_app::env_vars;
-use teamster_claude::install::hooks::quoted;
 use teamster_isolate::find_program;
+use teamster_types::shell;
 use teamster_workers::launch::own_program;
 
 use super::{TEAM, files, is_foreign};
@@ -53,8 +53,8 @@ impl DemoMessages {
             start = format!("{start} {name}=../{inner}");
         }
         let start = format!("{start} {}", teamster());
-        let args: Vec<String> = RUN.iter().map(|word| quoted(word)).collect();
-        let enter = format!("cd {}", quoted(&project.display().to_string()));
+        let args: Vec<String> = RUN.iter().map(|word| shell::word(word)).collect();
+        let enter = format!("cd {}", shell::word(&project.display().to_string()));
         Self {
             command: format!("{start} run {}", args.join(" ")),
             resume: format!("{enter} && {start} run --resume {TEAM}"),
@@ -77,7 +77,7 @@ impl DemoMessages {
     }
 
     pub fn beginning(&self, only_made: bool) -> String {
-        let enter = quoted(&self.project.display().to_string());
+        let enter = shell::word(&self.project.display().to_string());
         let what = if only_made {
             "Run a team on it:"
         } else {
@@ -107,7 +107,7 @@ impl DemoMessages {
         } else {
             String::new()
         };
-        let project = quoted(&self.project.display().to_string());
+        let project = shell::word(&self.project.display().to_string());
         format!(
             "\nThe report is {}\nThe work is on main: `git -C {project} log --graph --oneline` shows the merges, \
              `sh {project}/test.sh` passes.\n{again}Nothing is running any more; everything is in {}\n",
@@ -126,6 +126,6 @@ fn teamster() -> String {
         Some(found) if real(&found).is_some() && real(&found) == real(&own) => {
             "teamster".to_owned()
         }
-        _ => quoted(&own.display().to_string()),
+        _ => shell::word(&own.display().to_string()),
     }
 }
