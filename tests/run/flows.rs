@@ -266,7 +266,7 @@ fn party_run_has_its_phases_findings_and_tickets() {
     shop.is_quiet();
 }
 
-/// Two tasks, of which one fails for good: four earlier failures of it are on record.
+/// Two tasks, of which one fails permanently: four earlier failures of it are on record.
 #[test]
 fn party_run_does_not_enter_a_phase_while_a_ticket_is_open() {
     let shop = Shop::new();

@@ -8,7 +8,7 @@ use teamster_testkit::wait::wait_for;
 
 use super::Shop;
 
-/// The task fails for good at once, because four earlier failures are on record.
+/// The task fails permanently at once, because four earlier failures are on record.
 const BREAK: &str = r#"
 Break)
   printf '{"taskId":"%s","lastError":"before","retryCount":4,"lastFailedAt":"2026-01-01T00:00:00.000Z"}' \
@@ -143,7 +143,7 @@ fn replacement() -> Value {
 }
 
 #[test]
-fn task_that_failed_for_good_is_replaced_by_the_leader() {
+fn task_that_failed_permanently_is_replaced_by_the_leader() {
     let led = Led::new(BREAK, &["Break", "Go on"]);
     led.answers("answer", &replacement());
     led.shop.run(led.command("boss", "auto")).exits(0);
@@ -158,7 +158,7 @@ fn task_that_failed_for_good_is_replaced_by_the_leader() {
     assert_eq!(acted[0]["data"]["cancelled"][0]["task"], "1");
     let asked = led.read("wake-1");
     for part in [
-        "You are asked because task 1 failed for good",
+        "You are asked because task 1 failed permanently",
         "> mend it",
         "the form is gone",
         "Task 2 waits for one that will not be done",

@@ -102,7 +102,7 @@ fn what_is_left_behind_is_told_by_codes_beside_the_english_text() {
     assert_eq!(said["torn"], ["registry-unreadable"], "{said:?}");
 }
 
-/// A completed task, one that fails for good, and one that waits for it; the checks pass, fail and have always
+/// A completed task, one that fails permanently, and one that waits for it; the checks pass, fail and have always
 /// failed.
 const GATE_PLAN: &str = r#"
 verify = ["test -e never.txt"]

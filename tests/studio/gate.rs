@@ -7,7 +7,7 @@ use teamster_testkit::{RunCmd, recorded};
 use super::{Studio, wait_for};
 use crate::run::Shop;
 
-/// Of two tasks, one stays within its reservation and the other does not; a third fails for good, and a fourth waits
+/// Of two tasks, one stays within its reservation and the other does not; a third fails permanently, and a fourth waits
 /// for it.
 const PLAN: &str = r#"
 verify = ["test -e never.txt"]

@@ -107,6 +107,45 @@ fn worker_stopped_with_the_lock_of_the_team_keeps_no_task_of_a_dead_colleague() 
     }
 }
 
+/// Holds the lock of the team, as another process would.
+fn hold_team_lock(crew: &Crew) -> Lock {
+    let tasks = Dir::open_root(&crew.project.claude("tasks/crew"));
+    let tasks = tasks.unwrap().unwrap();
+    wait_for("the lock of the team", || {
+        match Lock::wait(&tasks, TEAM_LOCK, Duration::ZERO, false).unwrap() {
+            LockWait::Held(lock) => Some(lock),
+            LockWait::TimedOut => None,
+        }
+    })
+}
+
+#[test]
+fn worker_whose_forced_stop_could_not_be_recorded_loses_its_task_and_is_not_started_again() {
+    let crew = Crew::new();
+    let id = crew.task("long");
+    crew.start("ann", "echo up; sleep 600");
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let lock = hold_team_lock(&crew);
+    let stop = crew.project.run(["worker", "stop", "ann", "--force"]);
+    assert!(stop.stdout.contains("not released yet"), "{}", stop.stdout);
+    drop(lock);
+    assert_eq!(crew.shown(&id)["status"], "in_progress");
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert!(looked.stdout.contains("ann: dead: "), "{}", looked.stdout);
+    assert_eq!(crew.shown(&id)["status"], "pending");
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert_eq!(
+        crew.events("worker.restarted").len(),
+        0,
+        "{}",
+        looked.stdout
+    );
+    let stopped = crew.project.run(["worker", "stop", "ann"]).exits(0);
+    assert!(stopped.stdout.contains("ann gone"), "{}", stopped.stdout);
+}
+
 #[test]
 fn shutdown_while_a_stranger_holds_the_lock_ends_everyone_and_says_what_is_left_to_do() {
     let crew = Crew::new();
@@ -116,14 +155,7 @@ fn shutdown_while_a_stranger_holds_the_lock_ends_everyone_and_says_what_is_left_
     crew.until("ann at work", || {
         crew.worker("ann")["status"] == "executing"
     });
-    let tasks = Dir::open_root(&crew.project.claude("tasks/crew"));
-    let tasks = tasks.unwrap().unwrap();
-    let lock = wait_for("the lock of the team", || {
-        match Lock::wait(&tasks, TEAM_LOCK, Duration::ZERO, false).unwrap() {
-            LockWait::Held(lock) => Some(lock),
-            LockWait::TimedOut => None,
-        }
-    });
+    let lock = hold_team_lock(&crew);
     let start = Instant::now();
     let ran = crew.project.run(["shutdown", "--force", "--json"]);
     assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());

@@ -120,13 +120,13 @@ fn first_answer(
 }
 
 fn is_late(worker: &WorkerName, request: &str, first: &MessageSent) -> AppError {
-    let may = match first.extra.get("allow").and_then(Value::as_bool) {
-        Some(true) => "may",
-        _ => "may not",
+    let how = match first.extra.get("allow").and_then(Value::as_bool) {
+        Some(true) => "allowed",
+        _ => "denied",
     };
     AppError::new(
         ErrorKind::Conflict,
-        format!("another decision came first: {worker} was told that it {may} ({request})"),
+        format!("another decision came first: request {request} of {worker} is {how}"),
     )
 }
 

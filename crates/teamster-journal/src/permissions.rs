@@ -61,8 +61,8 @@ impl PermissionRequest {
 
 /// The permission requests that wait for a person, by worker. Workers without any are not in it.
 ///
-/// This is the only rule for when a request is open: it ends with its answer, with the attempt at its task, with the
-/// worker's process, and with the run.
+/// This is the only rule for when a request is open: it ends with its answer, with the attempt at its task, and with the
+/// worker's process. The end of a run ends it only by ending the worker; workers of a team without a run go on.
 #[derive(Clone, Debug, Default)]
 pub struct OpenRequests {
     by_worker: BTreeMap<String, Vec<PermissionRequest>>,
@@ -79,7 +79,6 @@ impl OpenRequests {
             | EventKind::WorkerDead(_) => {
                 self.by_worker.remove(worker_of(event, what));
             }
-            EventKind::RunFinished(_) => self.by_worker.clear(),
             _ if event.task_id.is_some() && end_of_attempt(what).is_some() => {
                 self.retain(|request| request.task_id != event.task_id);
             }
@@ -148,6 +147,15 @@ impl PermissionHistory {
             _ => {}
         }
         self.open.apply(event, what);
+    }
+
+    /// Returns the open requests alone, for another run of the team.
+    #[must_use]
+    pub fn without_denials(self) -> Self {
+        Self {
+            open: self.open,
+            denied: Vec::new(),
+        }
     }
 
     /// Returns whether a worker's agent waits for a person's permission.
@@ -272,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn open_request_ends_with_its_answer_attempt_process_and_run() {
+    fn open_request_ends_with_its_answer_attempt_and_process() {
         let none = json!({});
         let by_another = |kind: &str| event(kind, "lead", &json!({ "worker": "ann" }));
         for ends in [
@@ -284,7 +292,6 @@ mod tests {
             event("worker.started", "ann", &none),
             by_another("worker.stopped"),
             by_another("worker.dead"),
-            event("run.finished", "lead", &json!({ "to": "cancelled" })),
         ] {
             let kind = ends.kind.clone();
             assert!(fold(&[asked(), ends]).open.is_empty(), "{kind}");
@@ -293,6 +300,8 @@ mod tests {
             event("worker.stopped", "bob", &none),
             event("task.updated", "lead", &json!({ "subject": "new" })),
             event("worker.dead", "lead", &json!({ "worker": "bob" })),
+            // Workers that the run did not start go on.
+            event("run.finished", "lead", &json!({ "to": "complete" })),
         ] {
             let kind = goes_on.kind.clone();
             let history = fold(&[asked(), goes_on]);

@@ -301,7 +301,7 @@ impl RunState {
             EventKind::RunStarted(started) | EventKind::RunResumed(started) => {
                 self.note_host(event.ts, started);
             }
-            EventKind::RunOrdered(started) => self.set_spec(&started.spec),
+            EventKind::RunOrdered(started) => self.order(&started.spec),
             EventKind::RunStage(entered) => {
                 if let Some(stage) = entered.stage() {
                     self.enter(stage, event.ts, &entered.reason);
@@ -428,12 +428,13 @@ impl RunState {
     }
 
     /// Discards a finished run when the same team begins another one. Merged work that neither landed nor was rolled
-    /// back is still on its branch.
+    /// back is still on its branch, and workers that the run did not start may still wait for permission.
     fn forget_last_run(&mut self) {
         if let Some(finished) = &self.finished {
             let head = self.head.take().filter(|_| finished.end.keeps_branch());
             *self = Self {
                 head,
+                permissions: std::mem::take(&mut self.permissions).without_denials(),
                 ..Self::default()
             };
         }
@@ -550,6 +551,15 @@ impl RunState {
     pub fn open_gate(&self) -> Option<&Gate> {
         let is_closed = self.decision.is_some() || self.finished.is_some();
         self.gate.as_ref().filter(|_| !is_closed)
+    }
+
+    /// Notes the specification of a run whose host has not begun yet. Until it has, the history is that of the run before.
+    fn order(&mut self, spec: &RunSpec) {
+        if self.finished.is_none() {
+            self.set_spec(spec);
+        } else if spec.can_be_run() {
+            self.spec = Some(spec.clone());
+        }
     }
 
     fn set_spec(&mut self, spec: &RunSpec) {
@@ -754,6 +764,45 @@ mod tests {
             let state = fold(&events);
             assert!(state.open_gate().is_none() && !state.is_at_gate(), "{kind}");
         }
+    }
+
+    #[test]
+    fn request_of_a_worker_that_the_run_did_not_start_outlives_the_run() {
+        let asked = json!({ "what": "asked", "request": "r1", "text": "Bash rm -r build" });
+        let finished = json!({ "to": "complete", "outcome": "complete" });
+        let mut events = at_gate();
+        events.extend([("agent.event", asked), ("run.finished", finished)]);
+        assert!(fold(&events).permissions.is_waiting("lead"));
+        events.push(at_gate().remove(0));
+        let state = fold(&events);
+        assert!(state.permissions.is_waiting("lead") && state.finished.is_none());
+    }
+
+    #[test]
+    fn resume_without_a_specification_keeps_the_one_that_is_known() {
+        let mut events = at_gate();
+        events.push(("run.resumed", json!({})));
+        let state = fold(&events);
+        for spec in [&state.spec, &state.history.spec] {
+            assert_eq!(spec.as_ref().unwrap().members.len(), 1);
+        }
+    }
+
+    #[test]
+    fn run_that_was_only_ordered_leaves_the_history_of_the_one_before() {
+        let finished = json!({ "to": "complete", "outcome": "complete" });
+        let members = json!([{ "name": "ann", "provider": "claude" }, { "name": "ben", "provider": "claude" }]);
+        let ordered = json!({ "members": members });
+        let mut events = at_gate();
+        events.extend([("run.finished", finished), ("run.ordered", ordered.clone())]);
+        let members = |spec: &Option<RunSpec>| spec.as_ref().map(|spec| spec.members.len());
+        let state = fold(&events);
+        assert_eq!(
+            (members(&state.spec), members(&state.history.spec)),
+            (Some(2), Some(1))
+        );
+        events.push(("run.started", ordered));
+        assert_eq!(members(&fold(&events).history.spec), Some(2));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub enum RequestError {
         joined: String,
     },
     /// There is no task.
-    #[error("there is no task; say what is to be done after the team")]
+    #[error("no task given; write it after the team")]
     NoTask,
     /// The task is longer than the limit.
     #[error(

@@ -181,17 +181,17 @@ pub enum BridgeError {
 }
 
 /// Checks, for a bridge that replaces a dead one, that nobody has stopped the worker since its supervisor decided that:
-/// whoever stops a worker leaves a request, and then removes the record of its launch. Creating the workplace can take
-/// minutes, so this is the last step before the bridge records itself.
+/// whoever asks a worker to stop leaves a request until its record is removed, and whoever ends it by force notes that in
+/// the record. Creating the workplace can take minutes, so this is the last step before the bridge records itself.
 fn must_be_wanted(
     store: &dyn Store,
     project: &Dir,
     identity: &WorkerIdentity,
 ) -> Result<(), BridgeError> {
     let (team, worker) = (&identity.team, &identity.name);
-    let is_wanted =
-        record::read(project, team, worker)?.is_some() && store.signals(team, worker)?.is_empty();
-    if is_wanted {
+    let record = record::read(project, team, worker)?;
+    let is_kept = record.is_some_and(|record| !record.is_dismissed);
+    if is_kept && store.signals(team, worker)?.is_empty() {
         return Ok(());
     }
     Err(BridgeError::Stopped(worker.clone()))
@@ -241,6 +241,7 @@ impl Bridge {
             process: machine.me().clone(),
             started_at: store.now(),
             restarts: config.restarts,
+            is_dismissed: false,
             spec: config.spec,
         };
         record::write(&project, &record)?;

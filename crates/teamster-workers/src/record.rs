@@ -75,6 +75,9 @@ pub struct LaunchRecord {
     /// How often the worker was restarted in a row. Ten minutes of health end the row.
     #[serde(default)]
     pub restarts: u32,
+    /// Whether a person ended it by force. Its tasks are taken back, but its supervisor does not start it again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_dismissed: bool,
 }
 
 /// Returns the folder of a team's records, or `None` when there is none yet.
@@ -97,23 +100,27 @@ pub fn remove(
     worker: &WorkerName,
     launch: &str,
 ) -> Result<(), FsError> {
-    take(project, team, worker, launch).map(drop)
+    let is_it = read(project, team, worker)?.is_some_and(|record| record.launch == launch);
+    if is_it && let Some(dir) = folder(project, team)? {
+        dir.remove(&layout::launch_file(worker))?;
+    }
+    Ok(())
 }
 
-/// Removes the record of this launch and returns it; the record of a later launch stays.
-pub fn take(
+/// Notes in the record of this launch that the worker must not be started again; the record of a later launch stays as
+/// it is. This needs no lock.
+pub fn dismiss(
     project: &Dir,
     team: &TeamName,
     worker: &WorkerName,
     launch: &str,
-) -> Result<Option<LaunchRecord>, FsError> {
+) -> Result<(), FsError> {
     let record = read(project, team, worker)?.filter(|record| record.launch == launch);
-    if record.is_some()
-        && let Some(dir) = folder(project, team)?
-    {
-        dir.remove(&layout::launch_file(worker))?;
-    }
-    Ok(record)
+    let Some(mut record) = record else {
+        return Ok(());
+    };
+    record.is_dismissed = true;
+    write(project, &record)
 }
 
 /// Returns the record of a worker, or `None` when there is none that can be read.

@@ -27,7 +27,6 @@ use teamster_types::process::{ProcessId, ProcessState};
 use teamster_types::{TeamName, WorkerName};
 
 use crate::alerts::EndAlerts;
-use crate::record::LaunchRecord;
 use crate::{process, reclaim, record};
 
 /// The poll interval while waiting for workers to end.
@@ -171,13 +170,10 @@ impl ShutdownCoordinator<'_> {
             .map(|known| EndedWorker::new(known, EndKind::Gone, ""))
             .collect();
         let start = Instant::now();
-        let mut withdrawn: Vec<LaunchRecord> = Vec::new();
         let living = if request.force {
-            withdrawn.extend(
-                living
-                    .iter()
-                    .filter_map(|known| self.withdraw_record(request, known)),
-            );
+            for known in &living {
+                self.dismiss(request, known);
+            }
             living
         } else {
             self.wait_for_ends(request, living, start, &mut ends)?
@@ -194,32 +190,19 @@ impl ShutdownCoordinator<'_> {
                 self.end(request, known)
             });
         }
-        for record in withdrawn {
-            let is_it = |end: &EndedWorker| end.known.worker == record.spec.worker;
-            if ends
-                .iter()
-                .any(|end| is_it(end) && end.how == EndKind::Alive)
-            {
-                record::write(self.project, &record).or_trace("restore the record of a launch");
-            }
-        }
         self.clean_up_all(request, &mut ends)?;
         let mut stopped: Vec<StoppedWorker> = ends.into_iter().map(StoppedWorker::from).collect();
         stopped.sort_by(|a, b| a.worker.cmp(&b.worker));
         Ok(stopped)
     }
 
-    /// Removes the record of a worker's launch and returns it: without one, no supervisor starts the worker again when it
-    /// finds it dead. This needs no lock, so that nothing delays the end of the worker.
-    fn withdraw_record(
-        &self,
-        request: &ShutdownRequest,
-        known: &KnownWorker,
-    ) -> Option<LaunchRecord> {
-        let launch = known.launch.as_deref()?;
-        record::take(self.project, &request.team, &known.worker, launch)
-            .ok_or_trace("remove the record of a launch")
-            .flatten()
+    /// Notes in the record of a worker's launch that no supervisor starts the worker again when it finds it dead. This needs
+    /// no lock, so that nothing delays the end of the worker.
+    fn dismiss(&self, request: &ShutdownRequest, known: &KnownWorker) {
+        if let Some(launch) = &known.launch {
+            record::dismiss(self.project, &request.team, &known.worker, launch)
+                .or_trace("note in the record of a launch that it is ended by force");
+        }
     }
 
     /// Asks workers to exit, and waits until the deadline. Adds those that ended to `ends`, and returns the others.

@@ -290,6 +290,12 @@ impl<'a> Supervisor<'a> {
         signals.is_some_and(|signals| !signals.is_empty())
     }
 
+    /// Returns whether a launch is still on record and nobody has ended it by force.
+    fn is_on_record(&self, record: &LaunchRecord) -> Result<bool, StoreError> {
+        let found = record::read(self.project, &self.team, &record.spec.worker)?;
+        Ok(found.is_some_and(|found| found.launch == record.launch && !found.is_dismissed))
+    }
+
     /// Resets the restart count of a worker that has been healthy for long.
     fn reset_restarts_if_stable(&mut self, record: &LaunchRecord) {
         if self.store.now().since(record.started_at) >= STABLE_AFTER
@@ -319,12 +325,11 @@ impl<'a> Supervisor<'a> {
             launch,
             &EventActor::System,
         )?;
-        // A worker that was asked to stop is not restarted.
+        // A worker that was asked to stop, or was ended by force, is not restarted.
         if self.is_to_stop(worker) {
             return Ok(None);
         }
-        let on_record = record::read(self.project, &self.team, worker)?;
-        if on_record.is_none_or(|found| found.launch != record.launch) {
+        if !self.is_on_record(record)? {
             return Ok(None);
         }
         let state = self.known.entry(worker.clone()).or_default();
@@ -364,6 +369,8 @@ impl<'a> Supervisor<'a> {
                 Ok(Some(SupervisorFinding::Restarted(worker.clone(), restarts)))
             }
             Err(LaunchError::Store(error)) => Err(error),
+            // It was stopped while it was being started.
+            Err(_) if self.is_to_stop(worker) || !self.is_on_record(record)? => Ok(None),
             Err(error) => Ok(Some(SupervisorFinding::NotRestarted(
                 worker.clone(),
                 error.to_string(),

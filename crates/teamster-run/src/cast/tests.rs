@@ -131,7 +131,7 @@ fn the_words_of_the_task_choose_a_preset_and_a_tie_is_asked_about() {
       worker-1 claude role - model - can code-edit testing general
       worker-2 claude role - model - can code-edit testing general
       worker-3 codex role reviewer model - can code-review security-review architecture refactoring
-    ask: 3:executor (no preset matches; executor is the agent found for it; executor is command:fix, as [roles] says)
+    ask: 3:executor (no preset matches; executor fits best; executor is command:fix, as [roles] says)
       worker-1 command:fix role executor model - can general
       worker-2 command:fix role executor model - can general
       worker-3 command:fix role executor model - can general
@@ -171,7 +171,7 @@ fn who_cannot_be_started_is_named_with_what_to_do() {
     error: there is no team preset "nothing"; there are bugfix, dev-backend, dev-frontend, devops
     ready: 1:executor (as you asked: 1:executor; executor is fast, because no client was found and it was given)
       worker-1 fast=command:make fix role executor model - can general
-    ask: 3:fast (no preset matches; fast is the agent found for it)
+    ask: 3:fast (no preset matches; fast fits best)
       worker-1 fast=command:make fix role - model - can general
       worker-2 fast=command:make fix role - model - can general
       worker-3 fast=command:make fix role - model - can general

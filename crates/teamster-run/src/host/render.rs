@@ -30,6 +30,7 @@ const LONGEST_WORDS: usize = 200;
 /// Returns the text of the gate. What cannot be read is an error: nobody may decide about less than what would land.
 pub(super) fn gate_page(run: &RunContext<'_>, gate: &Gate) -> Result<String> {
     let mut input = report_input(run)?;
+    input.untaken = undelivered_messages(run)?;
     add_changes(run, &gate.commit, &mut input)?;
     Ok(gate_text(&input))
 }
@@ -42,6 +43,7 @@ pub(super) fn worker_summaries(run: &RunContext<'_>) -> Result<Vec<WorkerWords>>
 /// Returns the content of the gate for a commit, as of now. What cannot be read is an error, as for the text.
 pub(super) fn gate_content(run: &RunContext<'_>, commit: &str) -> Result<Shown> {
     let mut input = report_input(run)?;
+    input.untaken = undelivered_messages(run)?;
     input.asked_about = Some(commit.to_owned());
     let mut shown = input.gate_content();
     shown.outside = run
@@ -62,7 +64,10 @@ pub(super) fn gate_content(run: &RunContext<'_>, commit: &str) -> Result<Shown> 
     if let (Some(repo), Some(base), Ok(commit)) = (run.repo(), base, commit.parse::<CommitId>())
         && let Some(branch) = &base.branch
     {
-        shown.in_the_way = repo.in_the_way(branch, &commit)?;
+        // This is a warning in advance about the user's own work tree. Landing checks it anyway.
+        let in_the_way = repo.in_the_way(branch, &commit);
+        let in_the_way = in_the_way.ok_or_trace("list uncommitted files in the way");
+        shown.in_the_way = in_the_way.unwrap_or_default();
         shown.in_the_way.truncate(MOST_FILES);
     }
     let references = repository_audit::changed_refs(run, None);
@@ -99,7 +104,9 @@ pub(super) fn write_report(run: &mut RunContext<'_>, guard: &IntegrationGuard) {
 fn report_text(run: &RunContext<'_>, guard: &IntegrationGuard) -> Result<String> {
     let commit = commit_with_work(run, guard).unwrap_or_default();
     let mut input = report_input(run)?;
-    // The end of the run is reported even if its repository cannot be read any more.
+    // The end of the run is reported even if its messages or its repository cannot be read any more.
+    let untaken = undelivered_messages(run).ok_or_trace("read the messages of the team");
+    input.untaken = untaken.unwrap_or_default();
     add_changes(run, &commit, &mut input).unwrap_or_else(|error| {
         debug!("cannot read the changes of the run: {error}");
         input.is_diff_unknown = true;
@@ -112,7 +119,6 @@ fn report_text(run: &RunContext<'_>, guard: &IntegrationGuard) -> Result<String>
 fn report_input(run: &RunContext<'_>) -> Result<ReportInput> {
     let events = all_events(run)?;
     let mut input = input_from(run.team(), &events, &run.tasks()?);
-    input.untaken = undelivered_messages(run)?;
     input.findings = session_findings(run).unwrap_or_else(|error| {
         let what = "findings that cannot be read".to_owned();
         vec![(what, error.to_string())]

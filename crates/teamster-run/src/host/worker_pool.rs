@@ -11,7 +11,7 @@ use teamster_store::{Signal, StoreError, StoreErrorKind};
 use teamster_types::process::ProcessState;
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::alerts::EndAlerts;
-use teamster_workers::record::{self, WorkerBackend, WorkerSpec};
+use teamster_workers::record::{self, LaunchRecord, WorkerBackend, WorkerSpec};
 use teamster_workers::shutdown::{EndKind, ShutdownCoordinator, ShutdownRequest};
 use teamster_workers::supervise::{Supervisor, SupervisorFinding};
 
@@ -128,9 +128,14 @@ impl<'a> WorkerPool<'a> {
         member: &Member,
     ) -> Result<WorkerStart> {
         let team = &self.supervisor.team;
-        if let Some(launch) = record::read(env.project, team, &member.name)? {
+        let is_gone = |launch: &LaunchRecord| {
+            env.machine.process_state(&launch.process) == ProcessState::Gone
+        };
+        let launch = record::read(env.project, team, &member.name)?;
+        // What a worker that was ended by force has left is taken back by the next one of its name.
+        let launch = launch.filter(|launch| !launch.is_dismissed || !is_gone(launch));
+        if let Some(launch) = launch {
             let requests = env.store.signals(team, &member.name)?;
-            let is_gone = env.machine.process_state(&launch.process) == ProcessState::Gone;
             // A worker that died before it could obey an earlier host has nothing left to obey: the supervisor
             // replaces it.
             let earlier = self.earlier_requests.get(&member.name);
@@ -139,7 +144,7 @@ impl<'a> WorkerPool<'a> {
                 earlier
                     .any(|known| known.request_id == asked.request_id && known.drain == asked.drain)
             };
-            if is_gone && requests.iter().all(is_earlier) {
+            if is_gone(&launch) && requests.iter().all(is_earlier) {
                 env.store.clear_signals(team, &member.name)?;
                 return Ok(WorkerStart::Known { is_leaving: false });
             }

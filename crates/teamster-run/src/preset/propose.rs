@@ -68,7 +68,7 @@ pub fn propose(
         ),
         None => (
             vec![group(3, editor, None)],
-            format!("{} is the agent found for it", editor.agent),
+            format!("{} fits best", editor.agent),
         ),
     };
     let why = match choice {

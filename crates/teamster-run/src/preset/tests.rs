@@ -507,9 +507,9 @@ fn without_a_preset_a_team_is_proposed_with_the_reason() {
     }
     let _ = writeln!(said, "{}", propose(&PresetChoice::None, &[]).unwrap_err());
     insta::assert_snapshot!(said, @r#"
-    3:claude: no preset matches; claude is the agent found for it
+    3:claude: no preset matches; claude fits best
     2:claude,1:codex:reviewer: no preset matches; claude edits, codex reviews
-    3:codex: presets bugfix and dev-frontend match equally well; codex is the agent found for it
+    3:codex: presets bugfix and dev-frontend match equally well; codex fits best
     no agent was found: install a client (claude, codex or gemini) and sign in; or name a program of your own, `3:command:PROGRAM` or `[roles] executor = "command:PROGRAM"` in the configuration; or play a script, `3:scripted:FILE`
     "#);
 }

@@ -37,7 +37,10 @@ pub(super) fn state_words(state: &TaskState) -> String {
         TaskState::NotMerged => "done, not merged".to_owned(),
         TaskState::NotChosen => "done, not chosen".to_owned(),
         TaskState::Failed => "failed permanently".to_owned(),
-        TaskState::Behind(ids) => format!("blocked by failed task {}", ids.join(", ")),
+        TaskState::Behind(ids) => match ids.as_slice() {
+            [id] => format!("blocked by failed task {id}"),
+            ids => format!("blocked by failed tasks {}", ids.join(", ")),
+        },
     }
 }
 

@@ -127,9 +127,9 @@ fn what_is_wrong_is_said_in_words() {
     .map(|words| refusal(words))
     .collect();
     insta::assert_snapshot!(said.join("\n"), @r#"
-    there is no task; say what is to be done after the team
-    there is no task; say what is to be done after the team
-    there is no task; say what is to be done after the team
+    no task given; write it after the team
+    no task given; write it after the team
+    no task given; write it after the team
     "0:executor" is not a valid part of a team: there must be at least one
     "" is not a valid part of a team: write N:agent or N:agent:role, such as 3:executor
     "codex" is not a valid part of a team: write N:agent or N:agent:role, such as 3:executor

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 use teamster_app::workers::{self, StopRequest};
-use teamster_fs::{Dir, layout};
+use teamster_fs::{Dir, OrTrace as _, layout};
 use teamster_run::host::ProjectLock;
 use teamster_types::TeamName;
 use teamster_types::team::TeamOrigin;
@@ -69,8 +69,11 @@ impl TeamDeleteArgs {
         }
         let deleted = store.delete_team(&team, &context.actor.recorded_as(), self.force)?;
         if let Some(project) = config.project() {
-            forget_stage(Path::new(project), &team)?;
-            workers::forget_dead_launches(context, Path::new(project), &team)?;
+            // The team is deleted either way.
+            let project = Path::new(project);
+            forget_stage(project, &team).or_trace("remove the state of a deleted team");
+            workers::forget_dead_launches(context, project, &team)
+                .or_trace("remove the launch records of a deleted team");
         }
         context.out.answer(
             || {
