@@ -195,6 +195,14 @@ fn a_stop_interrupts_the_task_which_costs_it_nothing_and_loses_nothing() {
     assert_eq!(crew.events("task.failed").len(), 0, "it costs no attempt");
     let kept = crew.git(&["show", "refs/teamster/crew/task-1.attempt-1:half.txt"]);
     assert_eq!(kept, "half");
+    let listed = crew.project.run(["message", "list", "--json"]).succeeds();
+    let all = listed.json()["messages"].as_array().unwrap().clone();
+    let request = all.iter().find(|sent| sent["type"] == "shutdown_request");
+    let request = request.unwrap();
+    assert!(
+        request["deliveredAt"].is_string(),
+        "it was obeyed: {request}"
+    );
     let again = crew.project.run(["worker", "stop", "ann"]).exits(0);
     assert!(
         again.stdout.contains("ann is not running"),

@@ -541,6 +541,12 @@ impl RunState {
         self.hosted_before + hosted
     }
 
+    /// Returns the stage that the run is in, or was in when it ended.
+    pub fn last_stage(&self) -> Option<Stage> {
+        let mut stages = self.stages.iter().map(|entry| entry.stage);
+        stages.rfind(|stage| !matches!(stage, Stage::End(_)))
+    }
+
     /// Returns whether the gate is open and undecided.
     pub fn is_at_gate(&self) -> bool {
         self.stage == Some(Stage::Approval) && self.open_gate().is_some()

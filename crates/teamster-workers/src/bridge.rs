@@ -805,10 +805,13 @@ impl Bridge {
                 &identity.launch,
             )?;
         }
-        let ended = self.lifecycle.end_heartbeat();
         if is_team_gone {
+            let ended = self.lifecycle.end_heartbeat();
+            ended.or_trace("remove the heartbeat of a deleted team");
             return Ok(());
         }
+        self.mailbox.acknowledge_requests(&mut self.reporter);
+        let ended = self.lifecycle.end_heartbeat();
         // The heartbeat is removed before the signal: the sender of the request must see this bridge end, and no later bridge
         // may obey the same signal.
         let store = self.reporter.store();

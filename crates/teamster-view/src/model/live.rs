@@ -299,6 +299,10 @@ impl LiveTeam {
             return run_lately(read, team);
         }
         Ok(RunNow {
+            stage: self
+                .projection
+                .stage()
+                .map(|stage| stage.as_str().to_owned()),
             finished: self.projection.finished().cloned(),
             ..RunNow::default()
         })

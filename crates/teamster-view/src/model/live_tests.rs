@@ -230,6 +230,42 @@ fn how_a_run_stands_is_known_before_its_journal_is_read_or_with_it() {
 }
 
 #[test]
+fn run_that_waits_at_its_gate_without_a_host_has_not_ended() {
+    let (store, team) = store_whose_host(ProcessState::Gone);
+    let record = |kind: &'static str, data: Value| {
+        let event = EventKind::parse(kind, data.as_object().unwrap());
+        store.record(&team, NewEvent::new("host", event)).unwrap();
+    };
+    let task = NewTask {
+        subject: "done".to_owned(),
+        ..NewTask::default()
+    };
+    let task = store
+        .create_task(&team, &EventActor::Person, &task)
+        .unwrap();
+    let claim = ClaimRequest {
+        worker: "ann".parse().unwrap(),
+        id: None,
+        lease: None,
+    };
+    let claimed = store.claim(&team, &claim).unwrap().unwrap();
+    store
+        .complete(&team, task.id(), &claimed.token, None)
+        .unwrap();
+    record("run.started", json!({}));
+    record("run.stage", json!({ "to": "approval" }));
+    let mut live = LiveTeam::open(&store, &team, &Limits::default()).unwrap();
+    assert_eq!(live.view().state, Viewed::Stale);
+    while !live.is_read() {
+        live.read_on(&store).unwrap();
+    }
+    assert_eq!(live.view().state, Viewed::Stale);
+    record("run.finished", json!({ "to": "complete" }));
+    let live = LiveTeam::open(&store, &team, &Limits::default()).unwrap();
+    assert_eq!(live.view().state, Viewed::Ended);
+}
+
+#[test]
 fn what_agents_do_leaves_the_tasks_as_they_are() {
     let (store, team) = store();
     let task = NewTask {

@@ -5,7 +5,6 @@ use teamster_journal::payload::RunFinished;
 use teamster_journal::{Event, EventKind, EventType, RunState, family};
 use teamster_store::{ReadStore, Result};
 use teamster_types::TeamName;
-use teamster_types::flow::Stage;
 
 /// A phase of the flow that a run follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -107,8 +106,6 @@ fn run_now_from(mut events: Vec<Event>) -> RunNow {
     let last = events
         .iter()
         .rfind(|event| event.kind.starts_with(family::RUN));
-    let mut stages = run.stages.iter().map(|entry| entry.stage);
-    let stage = stages.rfind(|stage| !matches!(stage, Stage::End(_)));
     let entered = events.iter().rev().find_map(|event| match event.payload() {
         EventKind::FlowPhase(entered) => Some(entered),
         _ => None,
@@ -119,7 +116,7 @@ fn run_now_from(mut events: Vec<Event>) -> RunNow {
             phase: entered.to,
             round: entered.round,
         }),
-        stage: stage.map(|stage| stage.as_str().to_owned()),
+        stage: run.last_stage().map(|stage| stage.as_str().to_owned()),
         awaits_approval: run.open_gate().is_some(),
         finished: last.and_then(|event| match event.payload() {
             EventKind::RunFinished(finished) => Some(finished),

@@ -13,6 +13,7 @@ use serde_json::Value;
 use teamster_journal::payload::{MessageSent, RunFinished};
 use teamster_journal::{Event, EventKind, RunHistory, TeamState, family};
 use teamster_store::{ReadStore, Result, rebuild};
+use teamster_types::flow::Stage;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName, Time};
 
@@ -97,6 +98,11 @@ impl TeamProjection {
     /// Returns every task, according to the journal.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter()
+    }
+
+    /// Returns the stage that its run is in, or was in when it ended.
+    pub fn stage(&self) -> Option<Stage> {
+        self.state.run.last_stage()
     }
 
     /// Returns how its run ended; `None` until the run has finished.
