@@ -175,24 +175,6 @@ fn a_message_that_nobody_reads_is_a_problem_after_a_minute() {
 }
 
 #[test]
-fn request_to_stop_is_a_problem_only_while_its_worker_is_there() {
-    let project = TestProject::with_team();
-    let team = "fix-auth".parse().unwrap();
-    let message = OutgoingMessage {
-        from: "lead".to_owned(),
-        to: Recipient::Worker("worker-1".to_owned()),
-        kind: "shutdown_request".to_owned(),
-        content: "the gate opens".to_owned(),
-        extra: Object::new(),
-    };
-    project.store(LONG_AGO).send(&team, &message).unwrap();
-    let problems = || project.run(["status", "--json"]).json()["teams"][0]["problems"].clone();
-    assert_eq!(problems(), json!([]));
-    project.beat("worker-1", Duration::ZERO, &living(), &json!({}));
-    assert_eq!(problems()[0]["kind"], "undelivered");
-}
-
-#[test]
 fn damaged_files_are_problems_and_hide_nothing() {
     let project = TestProject::with_team();
     project.task("a", &[]);

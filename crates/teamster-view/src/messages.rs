@@ -35,22 +35,12 @@ const REPORTS: [&str; 9] = [
     "error",
 ];
 
-/// Returns the messages that are overdue for reading. Those of a finished run do not count, and neither does a request to
-/// stop to a worker that is gone: it may have obeyed the signal before it read its mail.
+/// Returns the messages that are overdue for reading. Those of a finished run do not count.
 pub fn overdue(read: &dyn ReadStore, team: &TeamName) -> Result<Vec<StoredMessage>> {
     let now = read.now();
     let due = i64::try_from(DELIVERY_DUE.as_millis()).unwrap_or(i64::MAX);
     let before = teamster_types::Time::from_millis(now.as_millis().saturating_sub(due));
     let mut waiting = read.undelivered(team, before)?;
-    let is_stop = |filed: &StoredMessage| filed.message.kind() == "shutdown_request";
-    if waiting.iter().any(is_stop) {
-        let (beats, _) = read.heartbeats(team)?;
-        let is_there = |filed: &StoredMessage| {
-            let mut names = beats.iter().map(|beat| beat.worker_name.as_str());
-            names.any(|name| name == filed.message.to())
-        };
-        waiting.retain(|filed| !is_stop(filed) || is_there(filed));
-    }
     if !waiting.is_empty()
         && let Some(last) = read.last_of(team, &[family::RUN])?
     {
