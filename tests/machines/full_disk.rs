@@ -56,9 +56,33 @@ fn run_goes_on_when_the_disk_of_the_server_was_full_and_has_room_again() {
     );
 }
 
-/// A full disk refuses only what makes a table grow. Here it is every claim, and nothing that the host writes.
 #[test]
 fn run_whose_workers_cannot_claim_says_why_and_goes_on_when_they_can() {
+    run_of_refused_worker(
+        "NEW.status = 1 AND OLD.status <> 1",
+        "no worker can go on: worker-1 cannot claim a task: the disk of the server",
+    );
+}
+
+#[test]
+fn run_whose_worker_cannot_write_its_result_says_why_and_goes_on_when_it_can() {
+    run_of_refused_worker(
+        "NEW.status = 2 AND OLD.status <> 2",
+        "no worker can go on: worker-1 cannot write the result of task",
+    );
+}
+
+#[test]
+fn run_whose_worker_can_neither_end_nor_release_its_task_says_why_and_goes_on_when_it_can() {
+    run_of_refused_worker(
+        "OLD.status = 1",
+        "no worker can go on: worker-1 cannot write the result of task",
+    );
+}
+
+/// A full disk refuses only what makes a table grow. Here it is every such change of a task, and nothing that the host
+/// writes.
+fn run_of_refused_worker(change: &str, told: &str) {
     let Some(server) = shared_server() else {
         return skip("there is no PostgreSQL server");
     };
@@ -67,11 +91,13 @@ fn run_whose_workers_cannot_claim_says_why_and_goes_on_when_they_can() {
     let home = Machine::with_repository(&url);
     let mut host = home.begin_run(4, &writer("0.3"), &[]);
     wait_until("a task is done", || host.said().contains("completed task"));
-    let refuse = "CREATE FUNCTION teamster.refuse() RETURNS trigger LANGUAGE plpgsql AS \
+    let refuse = format!(
+        "CREATE FUNCTION teamster.refuse() RETURNS trigger LANGUAGE plpgsql AS \
         $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$; \
         CREATE TRIGGER refuse BEFORE UPDATE ON teamster.tasks FOR EACH ROW \
-        WHEN (NEW.status = 1 AND OLD.status <> 1) EXECUTE FUNCTION teamster.refuse()";
-    server.sql(name, refuse);
+        WHEN ({change}) EXECUTE FUNCTION teamster.refuse()"
+    );
+    server.sql(name, &refuse);
     assert_eq!(
         host.child.wait().unwrap().code(),
         Some(7),
@@ -80,7 +106,8 @@ fn run_whose_workers_cannot_claim_says_why_and_goes_on_when_they_can() {
     );
     let said = host.said();
     for part in [
-        "no worker can claim a task: the disk of the server",
+        told,
+        "the disk of the server",
         "make room on the server",
         &format!("teamster run --resume {TEAM}"),
     ] {

@@ -31,7 +31,7 @@ fn beat(crew: &FileTeam, worker: &str, status: WorkerStatus, process: &ProcessId
         agent_session_id: None,
         last_event_at: None,
         limit: None,
-        claim_error: None,
+        store_refusal: None,
         launch: None,
     };
     crew.store.beat(&heartbeat).unwrap();

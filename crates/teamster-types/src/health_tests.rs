@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::heartbeat::ClaimError;
+use crate::heartbeat::StoreRefusal;
 
 const NOW: Time = Time::from_millis(1_770_465_600_000);
 
@@ -26,7 +26,7 @@ fn beat(seconds_old: i64, status: WorkerStatus, errors: u32) -> Heartbeat {
         agent_session_id: None,
         last_event_at: None,
         limit: None,
-        claim_error: None,
+        store_refusal: None,
         launch: None,
     }
 }
@@ -36,22 +36,22 @@ fn by_life(heartbeat: &Heartbeat, life: ProcessState) -> Assessment {
 }
 
 #[test]
-fn claim_error_blocks_a_team_of_which_no_living_worker_has_a_task_or_is_starting() {
+fn refusal_blocks_a_team_of_which_no_other_living_worker_has_a_task_or_is_starting() {
     let error = |message: &str, seconds_old: u64| {
-        Some(ClaimError {
+        Some(StoreRefusal {
             at: NOW.before(Duration::from_secs(seconds_old)),
             message: message.to_owned(),
             hint: None,
         })
     };
     let unable = Heartbeat {
-        claim_error: error("full", 13),
+        store_refusal: error("full", 13),
         ..beat(1, WorkerStatus::Polling, 0)
     };
     let idle = beat(1, WorkerStatus::Polling, 0);
     let quarantined = beat(1, WorkerStatus::Quarantined, 5);
     let long_ago = Heartbeat {
-        claim_error: error("long ago", 16),
+        store_refusal: error("long ago", 16),
         ..idle.clone()
     };
     let busy = beat(1, WorkerStatus::Executing, 0);
@@ -60,7 +60,12 @@ fn claim_error_blocks_a_team_of_which_no_living_worker_has_a_task_or_is_starting
         ..busy.clone()
     };
     let had_one = Heartbeat {
-        claim_error: error("old", 6),
+        store_refusal: error("of the task before", 16),
+        ..busy.clone()
+    };
+    let unable_to_end = Heartbeat {
+        current_task_id: Some("1".parse().unwrap()),
+        store_refusal: error("full", 6),
         ..busy.clone()
     };
     let holding = Heartbeat {
@@ -71,18 +76,21 @@ fn claim_error_blocks_a_team_of_which_no_living_worker_has_a_task_or_is_starting
     let blocking = |beats: &[&Heartbeat]| {
         let beats: Vec<Heartbeat> = beats.iter().copied().cloned().collect();
         let stale = Limits::default().stale;
-        Heartbeat::blocking_claim_error(&beats, NOW, stale).map(|error| error.message.clone())
+        Heartbeat::blocking_refusal(&beats, NOW, stale).map(|(_, refusal)| refusal.message.clone())
     };
     assert_eq!(blocking(&[]), None);
     assert_eq!(blocking(&[&idle, &quarantined, &long_ago]), None);
-    for other in [&unable, &idle, &quarantined, &long_ago, &gone] {
-        assert_eq!(blocking(&[&unable, other]).as_deref(), Some("full"));
-        assert_eq!(blocking(&[other, &unable]).as_deref(), Some("full"));
+    for refused in [&unable, &unable_to_end] {
+        for other in [refused, &idle, &quarantined, &long_ago, &gone] {
+            assert_eq!(blocking(&[refused, other]).as_deref(), Some("full"));
+            assert_eq!(blocking(&[other, refused]).as_deref(), Some("full"));
+        }
+        for other in [&busy, &had_one, &holding, &starting] {
+            assert_eq!(blocking(&[refused, other]), None);
+            assert_eq!(blocking(&[other, refused]), None);
+        }
     }
-    for other in [&busy, &had_one, &holding, &starting] {
-        assert_eq!(blocking(&[&unable, other]), None);
-        assert_eq!(blocking(&[other, &unable]), None);
-    }
+    assert!(blocking(&[&unable, &unable_to_end]).is_some());
 }
 
 #[test]

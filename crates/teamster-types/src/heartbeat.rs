@@ -92,22 +92,22 @@ impl ProviderLimit {
     }
 }
 
-/// How long a failed try to claim a task says something about the next one. A worker for which there is a task tries
-/// again after 5 seconds.
-const CLAIM_ERROR_LASTS: Duration = Duration::from_secs(15);
+/// How long a refused change says something about the next try. A worker for which there is a task tries to claim it
+/// again after 5 seconds, and tries to write a result again after 10 at the latest.
+const REFUSAL_LASTS: Duration = Duration::from_secs(15);
 
 fn long_ago() -> Time {
     Time::from_millis(0)
 }
 
-/// Why the store did not let a worker claim a task.
+/// Why the store did not let a worker claim a task or write the result of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ClaimError {
+pub struct StoreRefusal {
     /// When the worker tried.
     #[serde(default = "long_ago")]
     pub at: Time,
-    /// What happened, to what.
+    /// What the worker cannot do, and why: a sentence about the worker without its name.
     pub message: String,
     /// What to do now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,9 +161,9 @@ pub struct Heartbeat {
     /// The provider limit that it waits for. A reader that does not know this key sees a polling worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<ProviderLimit>,
-    /// Why its last try to claim a task failed, if the store was the reason.
+    /// Why its last try to claim a task or to write a result failed, if the store was the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claim_error: Option<ClaimError>,
+    pub store_refusal: Option<StoreRefusal>,
     /// The id of the bridge's launch, which all of its descendant processes carry in their environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<String>,
@@ -178,15 +178,19 @@ impl Heartbeat {
         }
     }
 
-    /// Returns an error that keeps a team from working: a worker met it a moment ago when it tried to claim a task, and no
-    /// worker with a fresh heartbeat has a task or is still starting. Workers that only wait do not hide it: there may be
-    /// no task for them.
-    pub fn blocking_claim_error(beats: &[Self], now: Time, stale: Duration) -> Option<&ClaimError> {
+    /// Returns a worker that the store keeps from working, and why: it was refused a moment ago, and no other worker with a
+    /// fresh heartbeat has a task or is still starting. Workers that only wait do not hide it: there may be no task for
+    /// them. Nor does a worker that has a task whose result the store refuses.
+    pub fn blocking_refusal(
+        beats: &[Self],
+        now: Time,
+        stale: Duration,
+    ) -> Option<(&WorkerName, &StoreRefusal)> {
         let fresh = || beats.iter().filter(|beat| beat.is_fresh(now, stale));
-        if fresh().any(Self::is_busy_or_starting) {
+        if fresh().any(|beat| beat.is_busy_or_starting() && beat.current_refusal(now).is_none()) {
             return None;
         }
-        fresh().find_map(|beat| beat.current_claim_error(now))
+        fresh().find_map(|beat| Some((&beat.worker_name, beat.current_refusal(now)?)))
     }
 
     fn is_busy_or_starting(&self) -> bool {
@@ -194,11 +198,10 @@ impl Heartbeat {
             || matches!(self.status, WorkerStatus::Ready | WorkerStatus::Executing)
     }
 
-    /// Returns why its last try to claim a task failed, if the worker still looks for one.
-    fn current_claim_error(&self, now: Time) -> Option<&ClaimError> {
-        let is_looking = self.status == WorkerStatus::Polling && self.limit.is_none();
-        let error = self.claim_error.as_ref().filter(|_| is_looking)?;
-        (now.since(error.at) < CLAIM_ERROR_LASTS).then_some(error)
+    /// Returns why the store refused the last change of the worker, if that was a moment ago.
+    fn current_refusal(&self, now: Time) -> Option<&StoreRefusal> {
+        let refusal = self.store_refusal.as_ref()?;
+        (now.since(refusal.at) < REFUSAL_LASTS).then_some(refusal)
     }
 
     /// Returns whether it proves that its worker is alive now. A heartbeat from the far future proves nothing: the

@@ -441,7 +441,7 @@ mod tests {
             agent_session_id: None,
             last_event_at: None,
             limit: None,
-            claim_error: None,
+            store_refusal: None,
             launch: None,
         }
     }

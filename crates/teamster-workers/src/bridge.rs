@@ -61,6 +61,7 @@ use crate::alerts::EndAlerts;
 use crate::attempt::{AttemptCommand, StopCause};
 use crate::briefing::{self, Briefer};
 use crate::limits::WorkerLimits;
+use crate::reclaim;
 use crate::record::{self, LaunchRecord, WorkerBackend, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
 use crate::workplace::{Workplace, WorkplaceError};
@@ -321,8 +322,13 @@ impl Bridge {
             if self.may_work() && (self.may_begin)() && !self.has_stop_signal() {
                 claimed_at = Some(Instant::now());
                 let claimed = self.claim();
-                let now = self.reporter.store().now();
-                self.lifecycle.show_claim_error(claimed.as_ref().err(), now);
+                match &claimed {
+                    Ok(_) => self.lifecycle.end_refusal(),
+                    Err(error) => {
+                        let now = self.reporter.store().now();
+                        self.lifecycle.show_refusal("claim a task", error, now);
+                    }
+                }
                 match claimed {
                     Ok(Some(claimed)) => {
                         TaskWork::run(&mut self, &claimed);
@@ -784,6 +790,13 @@ impl Bridge {
         }
         let is_replaced = self.lifecycle.is_replaced() && !is_team_gone;
         let stop = self.lifecycle.take_stop();
+        if !is_team_gone && !is_replaced {
+            // A task whose result the store has refused is taken back. If that is refused, too, the record and the heartbeat
+            // stay, so that whoever finds this worker dead takes the task back.
+            let processes = [self.launcher.machine().me().clone()];
+            let store = self.reporter.store();
+            reclaim::release_tasks(store, &identity.team, &identity.name, &processes)?;
+        }
         if !is_team_gone {
             self.mailbox.report_undelivered(&mut self.reporter);
             // The supervisor waits for no answer.

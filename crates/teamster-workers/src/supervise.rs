@@ -10,7 +10,7 @@ use teamster_journal::payload::{WorkerRestarted, WorkerVerdict};
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
 use teamster_types::health::{Assessment, Limits, Verdict};
-use teamster_types::heartbeat::{ClaimError, Heartbeat};
+use teamster_types::heartbeat::{Heartbeat, StoreRefusal};
 use teamster_types::phrase::Phrase;
 use teamster_types::{TeamName, Time, WorkerName};
 
@@ -73,7 +73,7 @@ pub struct Supervisor<'a> {
     pub team: TeamName,
     known: HashMap<WorkerName, LaunchHistory>,
     in_doubt: bool,
-    claim_error: Option<ClaimError>,
+    refusal: Option<(WorkerName, StoreRefusal)>,
 }
 
 /// What is known about one launch of a worker. A later launch starts with a fresh history, even one by another process.
@@ -136,7 +136,7 @@ impl<'a> Supervisor<'a> {
             team,
             known: HashMap::new(),
             in_doubt: false,
-            claim_error: None,
+            refusal: None,
         }
     }
 
@@ -145,9 +145,9 @@ impl<'a> Supervisor<'a> {
         self.in_doubt
     }
 
-    /// Returns the error that kept every worker from claiming a task at the last check.
-    pub fn claim_error(&self) -> Option<&ClaimError> {
-        self.claim_error.as_ref()
+    /// Returns the worker that the store kept from working at the last check, when no other one worked, and why.
+    pub fn refusal(&self) -> Option<&(WorkerName, StoreRefusal)> {
+        self.refusal.as_ref()
     }
 
     /// Returns whether a restart of a worker is scheduled.
@@ -165,7 +165,8 @@ impl<'a> Supervisor<'a> {
         self.in_doubt = false;
         let (beats, _) = self.store.heartbeats(&self.team)?;
         let now = self.store.now();
-        self.claim_error = Heartbeat::blocking_claim_error(&beats, now, self.limits.stale).cloned();
+        let refusal = Heartbeat::blocking_refusal(&beats, now, self.limits.stale);
+        self.refusal = refusal.map(|(worker, refusal)| (worker.clone(), refusal.clone()));
         let records = record::all(self.project, &self.team)?;
         // A worker without a record is not restarted: it ended in order, or a person stopped it.
         self.known

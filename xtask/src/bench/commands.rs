@@ -297,7 +297,7 @@ pub(super) fn beat_all(store: &dyn Store) -> Result<()> {
             agent_session_id: None,
             last_event_at: Some(store.now()),
             limit: None,
-            claim_error: None,
+            store_refusal: None,
             launch: None,
         })?;
     }

@@ -272,7 +272,7 @@ fn of_launches_that_want_one_seat_at_once_one_gets_it() {
         agent_session_id: None,
         last_event_at: None,
         limit: None,
-        claim_error: None,
+        store_refusal: None,
         launch: Some(launch.to_owned()),
     };
     let mut seen: Option<String> = None;

@@ -452,7 +452,7 @@ impl<'a> RunContext<'a> {
             self.env.observer.say(&text);
         }
         self.read()?;
-        self.workers.require_claims(begun)?;
+        self.workers.require_store(begun)?;
         let now = self.now();
         self.workers.note_supervised(now);
         Ok(())

@@ -21,8 +21,8 @@ use crate::observer::StopLevel;
 
 /// The poll interval of the supervisor.
 const SUPERVISE_AGAIN: Duration = Duration::from_secs(2);
-/// How long the store may keep the workers from claiming a task, before the run ends.
-const CLAIM_PATIENCE: Duration = Duration::from_secs(20);
+/// How long the store may keep the workers from working, before the run ends.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(20);
 /// How long workers may take to stop when the run cannot continue.
 const ERROR_DEADLINE: Duration = Duration::from_secs(15);
 
@@ -49,8 +49,8 @@ pub(super) struct WorkerPool<'a> {
     /// Whether this host has running workers that it has not asked to stop.
     is_supervised: bool,
     next_look: Instant,
-    /// Since when the store keeps the workers from claiming a task.
-    unable_since: Option<Instant>,
+    /// Since when the store keeps the workers from working.
+    refused_since: Option<Instant>,
 }
 
 /// Returns the stop requests to the members of a run.
@@ -89,7 +89,7 @@ impl<'a> WorkerPool<'a> {
             is_up: false,
             is_supervised: false,
             next_look: now,
-            unable_since: None,
+            refused_since: None,
         }
     }
 
@@ -117,7 +117,7 @@ impl<'a> WorkerPool<'a> {
     pub(super) fn note_all_started(&mut self, is_leaving: bool) {
         self.is_up = !is_leaving;
         self.is_supervised = true;
-        self.unable_since = None;
+        self.refused_since = None;
     }
 
     /// Starts one member of the team, unless a launch of it is on record.
@@ -195,19 +195,19 @@ impl<'a> WorkerPool<'a> {
         Ok(told.collect())
     }
 
-    /// Fails if the store has refused the claims of a worker for a while and no other worker has a task: they would try
-    /// without end, and the user would not learn of it. `now` is from before the workers were supervised.
-    pub(super) fn require_claims(&mut self, now: Instant) -> Result<()> {
-        let Some(error) = self.supervisor.claim_error() else {
-            self.unable_since = None;
+    /// Fails if the store has refused the changes of a worker for a while and no other worker works: they would try without
+    /// end, and the user would not learn of it. `now` is from before the workers were supervised.
+    pub(super) fn require_store(&mut self, now: Instant) -> Result<()> {
+        let Some((worker, refusal)) = self.supervisor.refusal() else {
+            self.refused_since = None;
             return Ok(());
         };
-        let since = *self.unable_since.get_or_insert(now);
-        if now.saturating_duration_since(since) < CLAIM_PATIENCE {
+        let since = *self.refused_since.get_or_insert(now);
+        if now.saturating_duration_since(since) < REFUSAL_PATIENCE {
             return Ok(());
         }
-        let hint = error.hint.as_deref();
-        let message = format!("no worker can claim a task: {}", error.message);
+        let hint = refusal.hint.as_deref();
+        let message = format!("no worker can go on: {worker} {}", refusal.message);
         let error = StoreError::new(StoreErrorKind::Unreachable, message);
         let error = error.hint(hint.unwrap_or("`teamster store status` checks the store"));
         Err(error.into())
@@ -222,7 +222,7 @@ impl<'a> WorkerPool<'a> {
     pub(super) fn note_stopping(&mut self) {
         self.is_up = false;
         self.is_supervised = false;
-        self.unable_since = None;
+        self.refused_since = None;
     }
 }
 
@@ -262,8 +262,9 @@ pub(super) fn stop_after_error(run: &mut RunContext<'_>) -> Vec<String> {
                     .collect()
             }
             Err(error) => {
-                let text =
-                    format!("the workers could not be asked to stop and are killed: {error}");
+                let text = format!(
+                    "the workers could not be stopped in order, and those that still run are killed: {error}"
+                );
                 (shutdown.tell)(&text);
                 shutdown.end_processes(&request)
             }

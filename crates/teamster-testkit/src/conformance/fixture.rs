@@ -347,7 +347,7 @@ impl StoreFixture {
             agent_session_id: None,
             last_event_at: None,
             limit: None,
-            claim_error: None,
+            store_refusal: None,
             launch: None,
         };
         set(&mut beat);

@@ -15,7 +15,7 @@ use teamster_store::{
     ChangeCounters, Listen, OutgoingMessage, Recipient, Store, StoreError, StoreErrorKind,
 };
 use teamster_types::TaskId;
-use teamster_types::heartbeat::{ClaimError, Heartbeat, ProviderLimit, WorkerStatus};
+use teamster_types::heartbeat::{Heartbeat, ProviderLimit, StoreRefusal, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::task::Token;
 
@@ -36,7 +36,7 @@ struct Vitals {
     errors: u32,
     session: Option<String>,
     limit: Option<ProviderLimit>,
-    claim_error: Option<ClaimError>,
+    refusal: Option<StoreRefusal>,
     /// When the agent last gave a sign of life, by the monotonic clock.
     last_event: Option<Instant>,
     /// Whether to write a heartbeat immediately instead of at the next interval.
@@ -77,7 +77,7 @@ impl HeartbeatThread {
                 errors: 0,
                 session: None,
                 limit: None,
-                claim_error: None,
+                refusal: None,
                 last_event: None,
                 urgent: false,
                 over: false,
@@ -134,12 +134,12 @@ impl HeartbeatThread {
         });
     }
 
-    /// Sets why the last try to claim a task failed, or `None`.
-    pub(super) fn set_claim_error(&self, error: Option<ClaimError>) {
+    /// Sets why the store refused the last change, or `None`.
+    pub(super) fn set_refusal(&self, refusal: Option<StoreRefusal>) {
         self.change(|vitals| {
-            // An error that is not met again soon is no longer believed.
-            vitals.urgent |= vitals.claim_error != error;
-            vitals.claim_error = error;
+            // A refusal that is not repeated soon is no longer believed.
+            vitals.urgent |= vitals.refusal != refusal;
+            vitals.refusal = refusal;
         });
     }
 
@@ -320,7 +320,7 @@ impl HeartbeatLoop {
             last_event_at: vitals.last_event.map(|at| now.before(at.elapsed())),
             // A running agent is not limited, whichever limit another worker has hit.
             limit: (vitals.limit.clone()).filter(|_| vitals.status != WorkerStatus::Executing),
-            claim_error: vitals.claim_error.clone(),
+            store_refusal: vitals.refusal.clone(),
             launch: Some(self.identity.launch.clone()),
         }
     }

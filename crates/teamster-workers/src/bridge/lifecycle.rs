@@ -19,7 +19,7 @@ use teamster_journal::EventKind;
 use teamster_journal::payload::WorkerQuarantined;
 use teamster_store::{Signal, Store, StoreError, StoreErrorKind};
 use teamster_types::health::Verdict;
-use teamster_types::heartbeat::{ClaimError, ProviderLimit, WorkerStatus};
+use teamster_types::heartbeat::{ProviderLimit, StoreRefusal, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Token;
@@ -252,17 +252,20 @@ impl Lifecycle {
         self.heartbeat.set_limit(limit);
     }
 
-    /// Shows why the worker could not claim a task in its heartbeat, or that it could. An error that passes by itself is
-    /// not shown.
-    pub(super) fn show_claim_error(&self, error: Option<&StoreError>, now: Time) {
-        let is_lasting =
-            |error: &&StoreError| error.kind == StoreErrorKind::Unreachable && !error.busy;
-        let error = error.filter(is_lasting).map(|error| ClaimError {
+    /// Shows in the heartbeat what the store does not let the worker do, and why. An error that passes by itself, or
+    /// concerns this change only, is not shown.
+    pub(super) fn show_refusal(&self, action: &str, error: &StoreError, now: Time) {
+        let is_lasting = error.kind == StoreErrorKind::Unreachable && !error.busy;
+        self.heartbeat.set_refusal(is_lasting.then(|| StoreRefusal {
             at: now,
-            message: error.message.clone(),
+            message: format!("cannot {action}: {}", error.message),
             hint: error.hint.clone(),
-        });
-        self.heartbeat.set_claim_error(error);
+        }));
+    }
+
+    /// Notes that the store accepts the changes of the worker.
+    pub(super) fn end_refusal(&self) {
+        self.heartbeat.set_refusal(None);
     }
 
     /// Notes that the worker holds a task, whose lease is renewed from now on.

@@ -391,6 +391,7 @@ impl<'a> TaskWork<'a> {
                 break;
             }
         }
+        self.bridge.lifecycle.end_refusal();
         let resolution = completion.resolution();
         self.bridge.provider.note_resolution(resolution);
         if let Some(quarantine) = self.bridge.lifecycle.count_resolution(resolution) {
@@ -423,7 +424,9 @@ impl<'a> TaskWork<'a> {
     /// Waits, and returns whether to retry writing a result that the store could not accept. No other process can end the task
     /// while this bridge lives, so a full disk must not lose the result; but a stop request must not wait forever.
     fn wait_to_write_again(&mut self, error: &StoreError, tries: u32) -> bool {
-        let Self { bridge, .. } = self;
+        let Self {
+            bridge, claimed, ..
+        } = self;
         let may_pass = error.busy || error.kind == StoreErrorKind::Unreachable;
         let is_last = bridge.lifecycle.is_stopping() && tries > MOST_LAST_WRITES;
         if !may_pass || bridge.lifecycle.is_team_gone() || is_last {
@@ -434,6 +437,9 @@ impl<'a> TaskWork<'a> {
                 .reporter
                 .say(&format!("the result cannot be written yet: {error}"));
         }
+        let action = format!("write the result of task {}", claimed.task.id());
+        let now = bridge.reporter.store().now();
+        bridge.lifecycle.show_refusal(&action, error, now);
         let pause = bridge
             .launcher
             .limits()
