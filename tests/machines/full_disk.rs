@@ -58,63 +58,94 @@ fn run_goes_on_when_the_disk_of_the_server_was_full_and_has_room_again() {
 
 #[test]
 fn run_whose_workers_cannot_claim_says_why_and_goes_on_when_they_can() {
-    run_of_refused_worker(
-        "NEW.status = 1 AND OLD.status <> 1",
-        "no worker can go on: worker-1 cannot claim a task: the disk of the server",
-    );
+    let Some(run) = RefusedRun::begin("NEW.status = 1 AND OLD.status <> 1") else {
+        return;
+    };
+    run.says("no worker can go on: worker-1 cannot claim a task: the disk of the server");
+    run.goes_on();
 }
 
 #[test]
 fn run_whose_worker_cannot_write_its_result_says_why_and_goes_on_when_it_can() {
-    run_of_refused_worker(
-        "NEW.status = 2 AND OLD.status <> 2",
-        "no worker can go on: worker-1 cannot write the result of task",
-    );
+    let Some(run) = RefusedRun::begin("NEW.status = 2 AND OLD.status <> 2") else {
+        return;
+    };
+    run.says("no worker can go on: worker-1 cannot write the result of task");
+    run.goes_on();
 }
 
 #[test]
 fn run_whose_worker_can_neither_end_nor_release_its_task_says_why_and_goes_on_when_it_can() {
-    run_of_refused_worker(
-        "OLD.status = 1",
-        "no worker can go on: worker-1 cannot write the result of task",
-    );
+    let Some(run) = RefusedRun::begin("OLD.status = 1") else {
+        return;
+    };
+    run.says("no worker can go on: worker-1 cannot write the result of task");
+    // A host that cannot take the task back does not wait for it either.
+    let early = run.home.run(&["run", "--resume", TEAM]);
+    assert_eq!(early.code, Some(7), "{early:?}");
+    assert!(early.stderr.contains("the disk of the server"), "{early:?}");
+    run.goes_on();
 }
 
-/// A full disk refuses only what makes a table grow. Here it is every such change of a task, and nothing that the host
-/// writes.
-fn run_of_refused_worker(change: &str, told: &str) {
-    let Some(server) = shared_server() else {
-        return skip("there is no PostgreSQL server");
-    };
-    let url = database(server);
-    let name = url.rsplit('/').next().unwrap();
-    let home = Machine::with_repository(&url);
-    let mut host = home.begin_run(4, &writer("0.3"), &[]);
-    wait_until("a task is done", || host.said().contains("completed task"));
-    let refuse = format!(
-        "CREATE FUNCTION teamster.refuse() RETURNS trigger LANGUAGE plpgsql AS \
-        $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$; \
-        CREATE TRIGGER refuse BEFORE UPDATE ON teamster.tasks FOR EACH ROW \
-        WHEN ({change}) EXECUTE FUNCTION teamster.refuse()"
-    );
-    server.sql(name, &refuse);
-    assert_eq!(
-        host.child.wait().unwrap().code(),
-        Some(7),
-        "{}",
-        host.said()
-    );
-    let said = host.said();
-    for part in [
-        told,
-        "the disk of the server",
-        "make room on the server",
-        &format!("teamster run --resume {TEAM}"),
-    ] {
-        assert!(said.contains(part), "{part}: {said}");
+/// A run with one worker that ended because the server refused a change of its tasks. A full disk refuses only what makes
+/// a table grow; here it is one kind of change, and nothing that the host writes.
+struct RefusedRun {
+    server: &'static PostgresServer,
+    url: String,
+    home: Machine,
+    said: String,
+}
+
+impl RefusedRun {
+    fn begin(refused: &str) -> Option<Self> {
+        let Some(server) = shared_server() else {
+            skip("there is no PostgreSQL server");
+            return None;
+        };
+        let url = database(server);
+        let home = Machine::with_repository(&url);
+        let mut host = home.begin_run(4, &writer("0.3"), &[]);
+        wait_until("a task is done", || host.said().contains("completed task"));
+        let refuse = format!(
+            "CREATE FUNCTION teamster.refuse() RETURNS trigger LANGUAGE plpgsql AS \
+            $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$; \
+            CREATE TRIGGER refuse BEFORE UPDATE ON teamster.tasks FOR EACH ROW \
+            WHEN ({refused}) EXECUTE FUNCTION teamster.refuse()"
+        );
+        server.sql(name_of(&url), &refuse);
+        let status = host.child.wait().unwrap();
+        let said = host.said();
+        assert_eq!(status.code(), Some(7), "{said}");
+        Some(Self {
+            server,
+            url,
+            home,
+            said,
+        })
     }
-    server.sql(name, "DROP TRIGGER refuse ON teamster.tasks");
-    resume(&home).lands(4);
+
+    fn says(&self, told: &str) {
+        for part in [
+            told,
+            "the disk of the server",
+            "make room on the server",
+            &format!("teamster run --resume {TEAM}"),
+        ] {
+            assert!(self.said.contains(part), "{part}: {}", self.said);
+        }
+    }
+
+    /// Resumes the run once the server accepts every change again.
+    fn goes_on(&self) {
+        let accept = "DROP TRIGGER refuse ON teamster.tasks";
+        self.server.sql(name_of(&self.url), accept);
+        resume(&self.home).lands(4);
+    }
+}
+
+/// Returns the name of the database of an address.
+fn name_of(url: &str) -> &str {
+    url.rsplit('/').next().unwrap()
 }
 
 #[test]

@@ -377,6 +377,18 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
             "another session holds a lock that is needed: {said}"
         ))
         .hint("try again; `teamster store status` shows who holds locks"),
+        // The server lacks memory or another resource, or its system or storage fails. A quota of its disk is an internal
+        // error.
+        code if ["53", "58", "XX"]
+            .iter()
+            .any(|class| code.starts_with(class)) =>
+        {
+            new(
+                StoreErrorKind::Unreachable,
+                format!("the server of {url} fails: {said} ({code})"),
+                "look into the log of the server; nothing was changed",
+            )
+        }
         code => new(
             StoreErrorKind::Failed,
             format!("the database {url} says: {said} ({code})"),

@@ -95,6 +95,18 @@ impl From<Refusal> for StoreError {
     }
 }
 
+impl StoreError {
+    /// Returns whether it is a decision about the object: it does not exist any more, or belongs to somebody else. The same
+    /// call does not succeed later.
+    pub fn is_decision(&self) -> bool {
+        !self.busy
+            && matches!(
+                self.kind,
+                StoreErrorKind::Conflict | StoreErrorKind::NotFound
+            )
+    }
+}
+
 impl From<NameError> for StoreError {
     fn from(error: NameError) -> Self {
         Self::refused(error.to_string())

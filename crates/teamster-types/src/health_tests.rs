@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::heartbeat::StoreRefusal;
+use crate::heartbeat::{LimitCause, ProviderLimit, StoreRefusal};
 
 const NOW: Time = Time::from_millis(1_770_465_600_000);
 
@@ -80,8 +80,17 @@ fn refusal_blocks_a_team_of_which_no_other_living_worker_has_a_task_or_is_starti
     };
     assert_eq!(blocking(&[]), None);
     assert_eq!(blocking(&[&idle, &quarantined, &long_ago]), None);
+    let limited = Heartbeat {
+        limit: Some(ProviderLimit {
+            provider: "codex".to_owned(),
+            cause: LimitCause::default(),
+            window: None,
+            until: NOW,
+        }),
+        ..holding.clone()
+    };
     for refused in [&unable, &unable_to_end] {
-        for other in [refused, &idle, &quarantined, &long_ago, &gone] {
+        for other in [refused, &idle, &quarantined, &long_ago, &gone, &limited] {
             assert_eq!(blocking(&[refused, other]).as_deref(), Some("full"));
             assert_eq!(blocking(&[other, refused]).as_deref(), Some("full"));
         }

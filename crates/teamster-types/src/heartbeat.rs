@@ -179,8 +179,8 @@ impl Heartbeat {
     }
 
     /// Returns a worker that the store keeps from working, and why: it was refused a moment ago, and no other worker with a
-    /// fresh heartbeat has a task or is still starting. Workers that only wait do not hide it: there may be no task for
-    /// them. Nor does a worker that has a task whose result the store refuses.
+    /// fresh heartbeat works or is still starting. Workers that only wait, for a task or for their provider, do not hide it.
+    /// Nor does a worker that has a task whose result the store refuses.
     pub fn blocking_refusal(
         beats: &[Self],
         now: Time,
@@ -194,8 +194,8 @@ impl Heartbeat {
     }
 
     fn is_busy_or_starting(&self) -> bool {
-        self.current_task_id.is_some()
-            || matches!(self.status, WorkerStatus::Ready | WorkerStatus::Executing)
+        let is_busy = self.current_task_id.is_some() && self.limit.is_none();
+        is_busy || matches!(self.status, WorkerStatus::Ready | WorkerStatus::Executing)
     }
 
     /// Returns why the store refused the last change of the worker, if that was a moment ago.

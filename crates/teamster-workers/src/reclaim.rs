@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::WorkerVerdict;
 use teamster_journal::{EventActor, EventKind, NewEvent};
@@ -89,12 +89,13 @@ pub fn reclaim(
         process::remove_temp_folder(launch);
     }
     for (task, _) in held_tasks(store, team, worker)? {
-        let requeued = store.requeue(team, actor, &task);
-        if requeued
-            .ok_or_trace("requeue a task of a dead worker")
-            .is_some()
-        {
-            reclaimed.tasks.push(task);
+        match store.requeue(team, actor, &task) {
+            Ok(_) => reclaimed.tasks.push(task),
+            // Nobody could take the task back, and the team would wait for it without a word.
+            Err(error) if error.kind == StoreErrorKind::Unreachable && !error.busy => {
+                return Err(error);
+            }
+            Err(error) => tracing::warn!("cannot requeue task {task} of a dead worker: {error}"),
         }
     }
     Ok(reclaimed)
@@ -211,12 +212,7 @@ pub(crate) fn release_tasks(
         }
         match store.release(team, &worker.into(), &task, Some(&claim.token)) {
             Ok(_) => given.push(task),
-            Err(error)
-                if !error.busy
-                    && matches!(
-                        error.kind,
-                        StoreErrorKind::Conflict | StoreErrorKind::NotFound
-                    ) => {}
+            Err(error) if error.is_decision() => {}
             Err(error) => return Err(error),
         }
     }

@@ -1,8 +1,8 @@
 //! The files of a worker's launch: its record and its lock.
 //!
 //! The record holds what is needed to find a worker's processes again and to restart it. The bridge writes it when it
-//! starts and removes it when it ends in order, so a leftover record belongs to a worker that crashed, still runs, or
-//! hung and is to be started again by its supervisor.
+//! starts and removes it when it ends in order, so a leftover record belongs to a worker that crashed, still runs, hung
+//! and is to be started again by its supervisor, or left with a task that it could not give back.
 
 use std::time::Duration;
 
@@ -75,7 +75,8 @@ pub struct LaunchRecord {
     /// How often the worker was restarted in a row. Ten minutes of health end the row.
     #[serde(default)]
     pub restarts: u32,
-    /// Whether a person ended it by force. Its tasks are taken back, but its supervisor does not start it again.
+    /// Whether a person ended it by force, or it was stopped and could not give its task back. Its tasks are taken back, but
+    /// its supervisor does not start it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_dismissed: bool,
 }

@@ -479,11 +479,9 @@ impl ShutdownCoordinator<'_> {
     ) -> Result<(), StoreError> {
         let known = &end.known;
         match end.how {
-            EndKind::Gone | EndKind::Ended | EndKind::Confirmed => {
-                self.release_remains(request, known)?;
-            }
+            EndKind::Gone | EndKind::Ended => self.release_remains(request, known)?,
             EndKind::Killed => self.release_tasks(request, known)?,
-            EndKind::Alive => {}
+            EndKind::Confirmed | EndKind::Alive => {}
         }
         let (team, worker) = (&request.team, &known.worker);
         // The request is removed last: until the record is gone, it keeps a supervisor from starting the worker again.

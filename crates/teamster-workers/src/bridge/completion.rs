@@ -318,15 +318,7 @@ impl<'a> Completion<'a> {
 pub(super) fn lost_claim(reporter: &Reporter, claimed: &Claimed) -> Option<String> {
     let (id, token) = (claimed.task.id(), &claimed.token);
     match reporter.store().renew(reporter.team(), id, token, None) {
-        Err(error)
-            if !error.busy
-                && matches!(
-                    error.kind,
-                    StoreErrorKind::Conflict | StoreErrorKind::NotFound
-                ) =>
-        {
-            Some(error.message)
-        }
+        Err(error) if error.is_decision() => Some(error.message),
         _ => None,
     }
 }
