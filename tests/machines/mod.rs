@@ -6,7 +6,7 @@ mod full_disk;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use serde_json::Value;
 use teamster_testkit::postgres::{PostgresServer, shared_server};
@@ -23,8 +23,6 @@ struct Machine {
     url: String,
     /// More environment variables for all its processes.
     env: Vec<(&'static str, String)>,
-    /// Whether the host of a run and the processes outside cannot see each other.
-    is_apart: bool,
 }
 
 impl Machine {
@@ -33,7 +31,6 @@ impl Machine {
             project: TestProject::new(),
             url: url.to_owned(),
             env: Vec::new(),
-            is_apart: false,
         }
     }
 
@@ -113,14 +110,9 @@ impl Machine {
         ];
         args.push(plan.to_str().unwrap());
         args.extend(more);
-        let file = std::fs::File::create(&output).unwrap();
-        let child = if self.is_apart {
-            let errors = file.try_clone().unwrap();
-            let mut apart = self.call_apart(&args, "");
-            apart.stdout(file).stderr(errors).spawn().unwrap()
-        } else {
-            self.call(&args).spawn_into(file)
-        };
+        let child = self
+            .call(&args)
+            .spawn_into(std::fs::File::create(&output).unwrap());
         let host = Host {
             machine: self,
             child,
@@ -154,28 +146,6 @@ impl Machine {
         self.run(&args).succeeds().json()
     }
 
-    /// Returns a command that runs on a machine apart: it and its descendants see no process of this machine but their
-    /// own, and end when the returned process ends. `then` is a shell command for afterwards.
-    fn call_apart(&self, args: &[&str], then: &str) -> Command {
-        let call = self.call(args).command();
-        let mut apart = Command::new("unshare");
-        if teamster_fs::proc::user() != 0 {
-            apart.arg("--map-root-user");
-        }
-        apart
-            .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
-            .args(["sh", "-c", &format!("\"$@\"{then}"), "sh"])
-            .arg(call.get_program())
-            .args(call.get_args())
-            .current_dir(call.get_current_dir().unwrap())
-            .env_clear()
-            .envs(
-                call.get_envs()
-                    .filter_map(|(name, value)| Some((name, value?))),
-            );
-        apart
-    }
-
     fn events(&self) -> Vec<Value> {
         let journal = self.run(&["journal", "--team", TEAM, "--json"]).succeeds();
         journal.json()["events"].as_array().unwrap().clone()
@@ -185,16 +155,6 @@ impl Machine {
     fn completed_by(&self, worker: &str) -> usize {
         let is_its = |event: &&Value| event["type"] == "task.completed" && event["actor"] == worker;
         self.events().iter().filter(is_its).count()
-    }
-}
-
-/// A process that is killed when the value is dropped.
-struct KilledAtEnd(Child);
-
-impl Drop for KilledAtEnd {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -722,37 +682,4 @@ fn what_cannot_be_joined_is_refused_and_nothing_is_made() {
         1,
         "{members}"
     );
-}
-
-#[test]
-fn run_stops_workers_whose_processes_it_cannot_see() {
-    let Some(url) = shared_database() else { return };
-    let mut host = Machine::with_repository(&url);
-    host.is_apart = true;
-    let agent = writer("0.3");
-    let run = host.begin_run(8, &agent, &[]);
-    let other = Machine::new(&url);
-    let clone = other.project.home().join("clone");
-    let address = format!("file://{}", host.folder().display());
-    let dir = ["--repo", &address, "--dir", clone.to_str().unwrap()];
-    let joined = [
-        "worker",
-        "join",
-        "--team",
-        TEAM,
-        "--name",
-        "b",
-        "--provider",
-        &agent,
-    ];
-    let joined: Vec<&str> = joined.into_iter().chain(dir).collect();
-    let mut apart = other.call_apart(&joined, " && exec sleep infinity");
-    let _apart = KilledAtEnd(apart.stdout(Stdio::null()).spawn().unwrap());
-    run.lands(8);
-    assert!(other.completed_by("b") > 0, "b did nothing");
-    // The run has waited until it was gone.
-    let record = clone.join(format!(".omc/state/team-bridge/{TEAM}/b.launch.json"));
-    assert!(!record.exists());
-    let is_end = |event: &Value| event["type"] == "worker.stopped" && event["actor"] == "b";
-    assert!(host.events().iter().any(is_end));
 }

@@ -61,6 +61,7 @@ use crate::alerts::EndAlerts;
 use crate::attempt::{AttemptCommand, StopCause};
 use crate::briefing::{self, Briefer};
 use crate::limits::WorkerLimits;
+use crate::reclaim;
 use crate::record::{self, LaunchRecord, WorkerBackend, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
 use crate::workplace::{Workplace, WorkplaceError};
@@ -211,8 +212,6 @@ pub struct Bridge {
     shows_agent: bool,
     workplace: Box<dyn Workplace>,
     may_begin: AdmissionCheck,
-    /// A claim whose result the store has refused, and which could not be ended otherwise yet.
-    unended: Option<Claimed>,
     events: Receiver<BridgeEvent>,
     /// Held for the bridge's life; the kernel releases it when the bridge dies.
     _lock: WorkerLock,
@@ -295,7 +294,6 @@ impl Bridge {
             shows_agent: record.spec.backend == WorkerBackend::Tmux,
             workplace,
             may_begin: config.may_begin,
-            unended: None,
             events,
             _lock: config.lock,
         };
@@ -770,40 +768,18 @@ impl Bridge {
         }
     }
 
-    /// Leaves in order: answers the stop request, ends all remaining processes, and removes the heartbeat. The record of the
-    /// launch of a worker that is replaced stays: it says that the worker is to be started again.
-    /// Ends the claim on the task whose result the store has refused: with a failed attempt while the worker goes on, so that
-    /// it does not try for ever, otherwise by giving the task back. Whoever has the task next is told of the work.
-    fn end_unended(&mut self, why: Option<&StoreError>) -> Result<(), StoreError> {
-        let Some(claimed) = &self.unended else {
-            return Ok(());
-        };
+    /// Gives back the tasks that this process still claims, because the store has refused their results or the reply to a
+    /// claim was lost.
+    fn release_own_tasks(&self) -> Result<(), StoreError> {
         let identity = self.reporter.identity();
-        let (team, worker, store) = (&identity.team, &identity.name, self.reporter.store());
-        let (id, token) = (claimed.task.id(), &claimed.token);
-        let ended = match why {
-            Some(error) => {
-                let why = format!("its result could not be written: {error}");
-                store.fail(team, id, token, &why).map(|_| ())
-            }
-            None => store
-                .release(team, &worker.into(), id, Some(token))
-                .map(|_| ()),
-        };
-        match ended {
-            Ok(()) => {
-                let attempt = self.workplace.revert_result(&claimed.task, claimed.fence);
-                attempt.or_trace("keep a result that was refused as an attempt");
-            }
-            // The result was accepted after all, or another worker has the task.
-            Err(error) if error.is_decision() => {}
-            Err(error) => return Err(error),
-        }
-        self.unended = None;
+        let processes = [self.launcher.machine().me().clone()];
+        let store = self.reporter.store();
+        reclaim::release_tasks(store, &identity.team, &identity.name, &processes)?;
         Ok(())
     }
 
-    /// Ends the worker in order: its processes are gone, its requests are answered, and its record is removed.
+    /// Leaves in order: answers the stop request, ends all remaining processes, and removes the heartbeat. The record of the
+    /// launch of a worker that is replaced stays: it says that the worker is to be started again.
     fn leave(mut self) -> Result<(), BridgeError> {
         self.lifecycle.set_status(WorkerStatus::Shutdown);
         let identity = self.reporter.identity().clone();
@@ -826,7 +802,7 @@ impl Bridge {
         let stop = self.lifecycle.take_stop();
         if !is_team_gone
             && !is_replaced
-            && let Err(error) = self.end_unended(None)
+            && let Err(error) = self.release_own_tasks()
         {
             // The record and the heartbeat stay, so that whoever finds this worker dead takes the task back. Only a request
             // tells a supervisor that the worker was stopped; a signal of the system does not.

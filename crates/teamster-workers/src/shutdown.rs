@@ -21,7 +21,6 @@ use teamster_isolate::tmux::Tmux;
 use teamster_journal::payload::WorkerStopped;
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{OutgoingMessage, Recipient, Signal, Store, StoreError};
-use teamster_types::health::Limits;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
 use teamster_types::process::{ProcessId, ProcessState};
@@ -162,7 +161,10 @@ impl ShutdownCoordinator<'_> {
     /// Nothing is recorded before every worker has ended: a worker that was stopped in the middle of a change holds the
     /// team's lock until it is gone.
     pub fn run(&mut self, request: &ShutdownRequest) -> Result<Vec<StoppedWorker>, StoreError> {
-        let (living, gone) = self.living(request, self.known_workers(request)?)?;
+        let (living, gone): (Vec<KnownWorker>, Vec<KnownWorker>) = self
+            .known_workers(request)?
+            .into_iter()
+            .partition(|known| self.is_alive(known));
         let mut ends: Vec<EndedWorker> = gone
             .into_iter()
             .map(|known| EndedWorker::new(known, EndKind::Gone, ""))
@@ -230,7 +232,8 @@ impl ShutdownCoordinator<'_> {
                 }
             }
             self.read_answers(request, &mut living, &mut read)?;
-            let (still, over) = self.living(request, living)?;
+            let (still, over): (Vec<KnownWorker>, Vec<KnownWorker>) =
+                living.into_iter().partition(|known| self.is_alive(known));
             living = still;
             for mut known in over {
                 let (how, why) = match known.answer.take() {
@@ -322,40 +325,6 @@ impl ShutdownCoordinator<'_> {
         Ok(all)
     }
 
-    /// Separates workers that are still running from those that have ended. Processes of another machine cannot be seen;
-    /// there, a worker is running while its heartbeat is fresh.
-    fn living(
-        &self,
-        request: &ShutdownRequest,
-        workers: Vec<KnownWorker>,
-    ) -> Result<(Vec<KnownWorker>, Vec<KnownWorker>), StoreError> {
-        let beats = if workers.iter().any(|known| self.is_elsewhere(known)) {
-            self.store.heartbeats(&request.team)?.0
-        } else {
-            Vec::new()
-        };
-        let (now, stale) = (self.store.now(), Limits::default().stale);
-        let has_fresh_beat = |known: &KnownWorker| {
-            beats.iter().any(|beat| {
-                beat.worker_name == known.worker
-                    && beat.launch == known.launch
-                    && beat.is_fresh(now, stale)
-            })
-        };
-        Ok(workers.into_iter().partition(|known| {
-            self.is_alive(known) || (self.is_elsewhere(known) && has_fresh_beat(known))
-        }))
-    }
-
-    /// Returns whether the worker runs where this machine cannot see it.
-    fn is_elsewhere(&self, known: &KnownWorker) -> bool {
-        known
-            .process
-            .as_ref()
-            .is_some_and(|process| self.machine.process_state(process) == ProcessState::Unknown)
-    }
-
-    /// Returns whether a process of the worker runs on this machine.
     fn is_alive(&self, known: &KnownWorker) -> bool {
         let runs = known
             .process
@@ -439,17 +408,7 @@ impl ShutdownCoordinator<'_> {
     }
 
     /// Ends a worker that did not exit by itself, with all processes that it started. Nothing is recorded.
-    fn end(&mut self, request: &ShutdownRequest, mut known: KnownWorker) -> EndedWorker {
-        if self.is_elsewhere(&known) && !self.is_alive(&known) {
-            let note = match self.ask(request, &mut known) {
-                Ok(()) => {
-                    "it runs on another machine, where it was asked to stop; only there can its processes be ended"
-                        .to_owned()
-                }
-                Err(error) => format!("it runs on another machine and cannot be asked: {error}"),
-            };
-            return EndedWorker::new(known, EndKind::Alive, note);
-        }
+    fn end(&mut self, request: &ShutdownRequest, known: KnownWorker) -> EndedWorker {
         let Some(number) = &known.launch else {
             let note = "it was not started by teamster, which ends only what it started";
             return EndedWorker::new(known, EndKind::Alive, note);
@@ -520,9 +479,11 @@ impl ShutdownCoordinator<'_> {
     ) -> Result<(), StoreError> {
         let known = &end.known;
         match end.how {
-            EndKind::Gone | EndKind::Ended => self.release_remains(request, known)?,
+            EndKind::Gone | EndKind::Ended | EndKind::Confirmed => {
+                self.release_remains(request, known)?;
+            }
             EndKind::Killed => self.release_tasks(request, known)?,
-            EndKind::Confirmed | EndKind::Alive => {}
+            EndKind::Alive => {}
         }
         let (team, worker) = (&request.team, &known.worker);
         // The request is removed last: until the record is gone, it keeps a supervisor from starting the worker again.

@@ -388,13 +388,6 @@ impl<'a> TaskWork<'a> {
                     &mut self.bridge.reporter,
                     self.bridge.workplace.as_mut(),
                 );
-                if !error.is_decision() {
-                    self.bridge.unended = Some(self.claimed.clone());
-                    if !self.bridge.lifecycle.is_over() {
-                        let ended = self.bridge.end_unended(Some(&error));
-                        ended.or_trace("end a task whose result was refused");
-                    }
-                }
                 break;
             }
         }
